@@ -1,0 +1,1 @@
+"""Client of safd: append, hydrate, follow and replay from asyncio, trio or plain code."""

@@ -1,0 +1,68 @@
+"""How a cause crosses the wire: one row per error class. HTTP statuses and JSON-RPC numbers stand here alone."""
+
+import attrs
+
+from safd.model import errors
+from safd.model.errors import SafError
+
+
+@attrs.frozen(kw_only=True)
+class Fault:
+    """`number` follows JSON-RPC 2.0 (-32700, -32600..-32603 as defined there, -32000.. ours)."""
+
+    status: int
+    number: int
+    title: str
+    retry: bool = False
+
+
+FAULTS: dict[type[SafError], Fault] = {
+    errors.JsonInvalid: Fault(status=400, number=-32700, title="Not valid JSON"),
+    errors.TextNotUtf8: Fault(status=400, number=-32700, title="Not UTF-8"),
+    errors.RequestMalformed: Fault(status=400, number=-32600, title="Not a request"),
+    errors.KeyDuplicate: Fault(status=400, number=-32602, title="A key stands twice"),
+    errors.NumberNotFinite: Fault(status=400, number=-32602, title="A number is not finite"),
+    errors.NestingTooDeep: Fault(status=400, number=-32602, title="Nested too deep"),
+    errors.FieldUnknown: Fault(status=400, number=-32602, title="Unknown field"),
+    errors.FieldMissing: Fault(status=400, number=-32602, title="A field is missing"),
+    errors.FieldType: Fault(status=400, number=-32602, title="Wrong type"),
+    errors.FieldReserved: Fault(status=400, number=-32602, title="A reserved field"),
+    errors.ValueNotAllowed: Fault(status=400, number=-32602, title="A value that is not allowed"),
+    errors.BlockTypeUnknown: Fault(status=400, number=-32602, title="Unknown block type"),
+    errors.IdMalformed: Fault(status=400, number=-32602, title="Not an id"),
+    errors.PrincipalInRecord: Fault(status=422, number=-32010, title="Authority is never recorded"),
+    errors.IdempotencyKeyReused: Fault(status=422, number=-32011, title="Idempotency key used with another body"),
+    errors.TurnMoveRefused: Fault(status=409, number=-32012, title="The turn cannot move there"),
+    errors.ConversationArchived: Fault(status=409, number=-32013, title="The conversation is archived"),
+    errors.CompactionRefused: Fault(status=422, number=-32014, title="Compaction refused"),
+    errors.SeqConflict: Fault(status=409, number=-32015, title="The record went on", retry=True),
+    errors.TurnAlreadyOpen: Fault(status=409, number=-32016, title="A turn is open", retry=True),
+    errors.NotReader: Fault(status=403, number=-32020, title="Not a reader"),
+    errors.NotOperator: Fault(status=403, number=-32021, title="Not an operator"),
+    errors.NotAdministrator: Fault(status=403, number=-32022, title="Not an administrator"),
+    errors.PrincipalInconsistent: Fault(status=403, number=-32023, title="Inconsistent caller"),
+    errors.PrincipalForeign: Fault(status=403, number=-32024, title="Caller in another namespace"),
+    errors.PrincipalUnresolvable: Fault(status=403, number=-32025, title="Unresolvable caller"),
+    errors.MethodMissing: Fault(status=404, number=-32601, title="No such method"),
+    errors.VerbNotAllowed: Fault(status=405, number=-32601, title="Verb not allowed"),
+    errors.ConversationMissing: Fault(status=404, number=-32030, title="No such conversation"),
+    errors.TurnMissing: Fault(status=404, number=-32031, title="No such turn"),
+    errors.MarkMissing: Fault(status=404, number=-32032, title="No such mark"),
+    errors.CursorGone: Fault(status=410, number=-32033, title="Cursor outside the record"),
+    errors.MessageTooLarge: Fault(status=413, number=-32040, title="Message too large"),
+    errors.RequestTooLarge: Fault(status=413, number=-32041, title="Request too large"),
+    errors.TooManyConnections: Fault(status=429, number=-32042, title="Too many connections", retry=True),
+    errors.TooManyFollowers: Fault(status=429, number=-32043, title="Too many followers", retry=True),
+    errors.MessagesTooMany: Fault(status=413, number=-32044, title="Too many messages in one append"),
+    errors.DiskFull: Fault(status=507, number=-32050, title="No space left", retry=True),
+    errors.StoreBusy: Fault(status=503, number=-32051, title="Store busy", retry=True),
+    errors.StoreFailed: Fault(status=503, number=-32052, title="Store failed", retry=True),
+    errors.StoreNewer: Fault(status=503, number=-32053, title="Store from a newer safd"),
+    errors.StoreLocked: Fault(status=503, number=-32054, title="Store in use"),
+    errors.Stopping: Fault(status=503, number=-32055, title="Stopping", retry=True),
+    errors.Internal: Fault(status=500, number=-32603, title="Internal fault"),
+    errors.RowUnreadable: Fault(status=500, number=-32060, title="A stored row cannot be read"),
+    errors.ChainBroken: Fault(status=500, number=-32061, title="The hash chain is broken"),
+}
+
+BY_CODE: dict[str, type[SafError]] = {error.code: error for error in FAULTS}

@@ -1,0 +1,1 @@
+"""What moves: followers of a conversation, and open turns with the processes they depend on."""

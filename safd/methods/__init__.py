@@ -1,0 +1,1 @@
+"""What each method does: observe, allow, act, answer."""

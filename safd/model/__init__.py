@@ -1,0 +1,1 @@
+"""The words of safd as types, and the one strict JSON door; pure."""

@@ -1,0 +1,1 @@
+"""This machine, read and never written: peers, processes, accounts, admission files, systemd."""

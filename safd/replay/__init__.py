@@ -1,0 +1,1 @@
+"""From a record to a payload that a provider accepts; pure."""

@@ -1,0 +1,1 @@
+"""The socket: bytes in and out, two framings over one method table."""
