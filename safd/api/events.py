@@ -1,13 +1,17 @@
-"""Live events. Durable ones carry the seq of their message as id; the others carry none."""
+"""Live events, as they cross the wire: a name, the data, and for what is stored its seq.
 
-from typing import TypeAlias
+| name | data | seq |
+| --- | --- | --- |
+| one of MESSAGE_EVENTS | the stored message, as hydration returns it | its seq |
+| `turn` | `{"turn": Turn}` | none |
+| `mark` | `{"mark": Mark}` | none |
+| `gap` | `{"after": seq}`: the reader was too slow for what has no seq; stored events continue after it | none |
+"""
 
 import attrs
+import msgspec
 
-from safd.api.results import RawJson
-from safd.model.ids import ConversationId, Seq
-from safd.model.marks import Mark
-from safd.model.turns import Turn
+from safd.model import spans
 
 MESSAGE_EVENTS = (
     "user_message",
@@ -17,39 +21,62 @@ MESSAGE_EVENTS = (
     "tool_return_message",
     "system_message",
 )
+TURN = "turn"
+MARK = "mark"
+GAP = "gap"
 
 
-@attrs.frozen(kw_only=True)
-class MessageStored:
-    """A message of the record; one SSE frame (or notification) per kind of content follows from it.
+@attrs.frozen
+class LiveEvent:
+    """`data` is a JSON object on one line."""
 
-    `message` is the stored text. The event's name is that of the message's main content.
-    """
-
-    conversation: ConversationId
-    seq: Seq
     name: str
-    message: RawJson
+    seq: int | None
+    data: bytes
 
 
-@attrs.frozen(kw_only=True)
-class TurnChanged:
-    conversation: ConversationId
-    turn: Turn
+class _BlockHead(msgspec.Struct):
+    type: str
 
 
-@attrs.frozen(kw_only=True)
-class MarkAdded:
-    conversation: ConversationId
-    mark: Mark
+class _MessageHead(msgspec.Struct):
+    role: str
+    blocks: list[_BlockHead]
 
 
-@attrs.frozen(kw_only=True)
-class Gap:
-    """The reader was too slow for what has no id; durable events continue after `after`."""
-
-    conversation: ConversationId
-    after: Seq
+_heads = msgspec.json.Decoder(_MessageHead)
 
 
-Event: TypeAlias = MessageStored | TurnChanged | MarkAdded | Gap
+def message_event_name(stored: bytes) -> str:
+    """The event's name for a stored (or offered) message text: that of its main content.
+
+    A tool result names the event before anything else; in an assistant message a call comes before text, and
+    text before reasoning.
+    """
+    role, kinds = _main_content(stored)
+    if "tool_result" in kinds:
+        return "tool_return_message"
+    match role:
+        case "assistant" if "tool_use" in kinds:
+            return "tool_call_message"
+        case "assistant" if kinds == {"reasoning"}:
+            return "reasoning_message"
+        case "assistant":
+            return "assistant_message"
+        case "system":
+            return "system_message"
+        case "tool":
+            return "tool_return_message"
+        case _:
+            return "user_message"
+
+
+def _main_content(stored: bytes) -> tuple[str, set[str]]:
+    try:
+        head = _heads.decode(stored)
+    except msgspec.DecodeError:
+        # msgspec refuses escaped lone surrogates, which a record may hold
+        found = spans.members(spans.whole(stored.decode("utf-8")))
+        blocks = spans.elements(found["blocks"])
+        return str(spans.value(found["role"])), {str(spans.value(spans.members(one)["type"])) for one in blocks}
+    return head.role, {block.type for block in head.blocks}
