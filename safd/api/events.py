@@ -2,7 +2,7 @@
 
 | name | data | seq |
 | --- | --- | --- |
-| one of MESSAGE_EVENTS | the stored message, as hydration returns it | its seq |
+| one of MESSAGE_EVENTS | the stored message, as hydration returns it (`{"seq", "damaged"}` where unreadable) | its seq |
 | `turn` | `{"turn": Turn}` | none |
 | `mark` | `{"mark": Mark}` | none |
 | `gap` | `{"after": seq}`: the reader was too slow for what has no seq; stored events continue after it | none |
@@ -20,6 +20,7 @@ MESSAGE_EVENTS = (
     "tool_call_message",
     "tool_return_message",
     "system_message",
+    "damaged_message",
 )
 TURN = "turn"
 MARK = "mark"

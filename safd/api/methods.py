@@ -32,8 +32,8 @@ class Route:
 @attrs.frozen(kw_only=True)
 class Method:
     name: str
-    params: type
-    result: type
+    params: type[params.Params]
+    result: type[results.Result]
     action: Action
     route: Route | None
     summary: str
@@ -133,7 +133,7 @@ METHODS: tuple[Method, ...] = (
     Method(
         name="conversation.compact",
         params=params.Compact,
-        result=results.CompactedResult,
+        result=results.CompactedThrough,
         action=Action.WRITE,
         route=Route(verb="POST", path="/v1/conversations/{conversation}/compact"),
         summary="Mark everything up to a seq as replaced, for the model, by a summary.",
@@ -172,7 +172,7 @@ METHODS: tuple[Method, ...] = (
     ),
     Method(
         name="node.drift",
-        params=params.Nothing,
+        params=params.Drift,
         result=results.DriftReport,
         action=Action.ADMINISTER,
         route=Route(verb="GET", path="/v1/node/drift"),
@@ -180,7 +180,7 @@ METHODS: tuple[Method, ...] = (
     ),
     Method(
         name="node.status",
-        params=params.Nothing,
+        params=params.Status,
         result=results.Status,
         action=Action.ADMINISTER,
         route=Route(verb="GET", path="/v1/node/status"),
@@ -188,7 +188,7 @@ METHODS: tuple[Method, ...] = (
     ),
     Method(
         name="rpc.discover",
-        params=params.Nothing,
+        params=params.Discover,
         result=results.Described,
         action=Action.OPEN,
         route=None,

@@ -1,7 +1,7 @@
 """What each method takes. A field without a default is required; an unknown field is refused."""
 
 from enum import StrEnum
-from typing import NewType
+from typing import NewType, TypeAlias
 
 import attrs
 
@@ -25,11 +25,6 @@ class Outcome(StrEnum):
 
     COMPLETED = "completed"
     INTERRUPTED = "interrupted"
-
-
-@attrs.frozen(kw_only=True)
-class Nothing:
-    pass
 
 
 @attrs.frozen(kw_only=True)
@@ -147,3 +142,42 @@ class TurnClose:
 @attrs.frozen(kw_only=True)
 class Observe:
     agent: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Drift:
+    pass
+
+
+@attrs.frozen(kw_only=True)
+class Status:
+    pass
+
+
+@attrs.frozen(kw_only=True)
+class Discover:
+    pass
+
+
+Params: TypeAlias = (
+    Hello
+    | Create
+    | ListConversations
+    | OneConversation
+    | Archive
+    | Append
+    | Messages
+    | Attach
+    | Detach
+    | Replay
+    | Microcompact
+    | Compact
+    | TurnOpen
+    | TurnWait
+    | TurnClose
+    | Observe
+    | Drift
+    | Status
+    | Discover
+)
+"""One class per method, so that what a method does is one exhaustive match."""

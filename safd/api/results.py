@@ -3,7 +3,7 @@
 `RawJson` stands for a part that is already JSON bytes (stored texts, a payload): it is spliced, never decoded.
 """
 
-from typing import NewType
+from typing import NewType, TypeAlias
 
 import attrs
 
@@ -99,7 +99,7 @@ class Microcompacted:
 
 
 @attrs.frozen(kw_only=True)
-class CompactedResult:
+class CompactedThrough:
     mark: Compacted
 
 
@@ -168,3 +168,22 @@ class Described:
     """A generated document (OpenRPC or OpenAPI)."""
 
     document: RawJson
+
+
+Result: TypeAlias = (
+    Hello
+    | OneConversation
+    | Conversations
+    | Appended
+    | Messages
+    | Attached
+    | Detached
+    | Replayed
+    | Microcompacted
+    | CompactedThrough
+    | OneTurn
+    | Observed
+    | DriftReport
+    | Status
+    | Described
+)
