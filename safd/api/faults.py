@@ -48,6 +48,7 @@ FAULTS: dict[type[SafError], Fault] = {
     errors.ConversationMissing: Fault(status=404, number=-32030, title="No such conversation"),
     errors.TurnMissing: Fault(status=404, number=-32031, title="No such turn"),
     errors.MarkMissing: Fault(status=404, number=-32032, title="No such mark"),
+    errors.SubscriptionMissing: Fault(status=404, number=-32034, title="No such subscription"),
     errors.CursorGone: Fault(status=410, number=-32033, title="Cursor outside the record"),
     errors.MessageTooLarge: Fault(status=413, number=-32040, title="Message too large"),
     errors.RequestTooLarge: Fault(status=413, number=-32041, title="Request too large"),

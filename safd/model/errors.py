@@ -375,6 +375,15 @@ class TurnMissing(Missing):
 
 
 @attrs.define(eq=False, kw_only=True)
+class SubscriptionMissing(Missing):
+    code: ClassVar[str] = "subscription_missing"
+    subscription: str
+
+    def __str__(self) -> str:
+        return f"This connection has no subscription {self.subscription}. conversation.attach names the one it makes."
+
+
+@attrs.define(eq=False, kw_only=True)
 class MarkMissing(Missing):
     code: ClassVar[str] = "mark_missing"
     mark: str
