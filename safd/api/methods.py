@@ -1,24 +1,11 @@
 """The method table: each method once, read by both framings, the documents, the client and the docs test."""
 
-from enum import StrEnum
-
 import attrs
 
 from safd.api import params, results
+from safd.model.actions import Action
 
-
-class Action(StrEnum):
-    """What a caller wants to do, for the question whether it may.
-
-    OPEN: any caller whose principal is not refused; CREATE: the same, and it becomes the owner;
-    READ and WRITE: on the conversation that the parameters name; ADMINISTER: root or the group saf-admin.
-    """
-
-    OPEN = "open"
-    CREATE = "create"
-    READ = "read"
-    WRITE = "write"
-    ADMINISTER = "administer"
+__all__ = ["BY_NAME", "METHODS", "Action", "Method", "Route"]
 
 
 @attrs.frozen(kw_only=True)
