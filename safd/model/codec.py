@@ -55,6 +55,10 @@ BLOCK_FIELDS: Mapping[str, tuple[str, ...]] = {
 }
 BLOCK_TYPES = tuple(BLOCK_FIELDS)
 OUTPUT_TYPES = ("text", "image")
+SHOWN = 80
+"""How much of an offending value an error repeats, and the longest number that is read as one."""
+COUNT_LIMIT = 10**12
+"""No count of ours comes near it, and a million of them still add up within 64 bits."""
 
 
 # --- text to types
@@ -212,7 +216,7 @@ def _image(span: Span, found: dict[str, Span]) -> Image:
 def _block_type(span: Span, found: dict[str, Span], allowed: tuple[str, ...]) -> str:
     kind = _text(_required(span, found, "type"))
     if kind not in allowed:
-        raise BlockTypeUnknown(path=spans.join(span.path, "type"), seen=kind[:80], allowed=allowed)
+        raise BlockTypeUnknown(path=spans.join(span.path, "type"), seen=kind[:SHOWN], allowed=allowed)
     return kind
 
 
@@ -257,8 +261,9 @@ def _count(span: Span) -> int:
     number = spans.value(span)
     if type(number) is not int:
         raise FieldType(path=span.path, expected="a whole number", seen=spans.kind_of(span))
-    if number < 0:
-        raise ValueNotAllowed(path=span.path, expected="a whole number from 0", seen=str(number))
+    if _longer(span, SHOWN) or not 0 <= number <= COUNT_LIMIT:
+        seen = str(span)[:SHOWN]
+        raise ValueNotAllowed(path=span.path, expected=f"a whole number from 0 to {COUNT_LIMIT}", seen=seen)
     return number
 
 
@@ -267,6 +272,10 @@ def _timestamp(span: Span) -> str | int | float:
     if isinstance(found, str):
         return found
     if type(found) is int or type(found) is float:
+        if _longer(span, SHOWN):
+            raise ValueNotAllowed(
+                path=span.path, expected=f"a number of at most {SHOWN} characters", seen=f"{str(span)[:SHOWN]}..."
+            )
         return found
     raise FieldType(path=span.path, expected="a string or a number", seen=spans.kind_of(span))
 
@@ -277,10 +286,14 @@ def _opaque_object(span: Span) -> JsonText:
     return JsonText(str(span))
 
 
+def _longer(span: Span, limit: int) -> bool:
+    return span.end - span.start > limit
+
+
 def _choice(span: Span, allowed: tuple[str, ...]) -> str:
     found = _text(span)
     if found not in allowed:
-        raise ValueNotAllowed(path=span.path, expected=f"one of {', '.join(allowed)}", seen=repr(found[:80]))
+        raise ValueNotAllowed(path=span.path, expected=f"one of {', '.join(allowed)}", seen=repr(found[:SHOWN]))
     return found
 
 
@@ -382,14 +395,17 @@ def render_stored(*, id_: MessageId, seq: Seq, recorded_at: str, writer: Writer,
 
 
 def dump(value: JsonValue) -> bytes:
-    """JSON bytes of a value of ours; a lone surrogate, which UTF-8 cannot hold, is written as its escape."""
+    """JSON bytes of a value of ours, also where UTF-8 or 64 bits cannot hold a part of it.
+
+    A lone surrogate is written as its JSON escape, a larger integer as its digits.
+    """
     try:
         return orjson.dumps(value)
     except TypeError:
-        return orjson.dumps(_escaped(value))
+        return orjson.dumps(_spelled(value))
 
 
-def _escaped(value: JsonValue) -> JsonValue:
+def _spelled(value: "JsonValue | Fragment") -> JsonValue:
     match value:
         case str():
             try:
@@ -398,11 +414,17 @@ def _escaped(value: JsonValue) -> JsonValue:
                 return _fragment(JsonText(json.dumps(value)))
             return value
         case list():
-            return [_escaped(item) for item in value]
+            return [_spelled(item) for item in value]
         case dict():
-            return {key: _escaped(item) for key, item in value.items()}
-        case _:
+            return {key: _spelled(item) for key, item in value.items()}
+        case bool() | float() | None:
             return value
+        case int():
+            return value if -(2**63) <= value < 2**64 else _fragment(JsonText(str(value)))
+        case Fragment():
+            return cast(JsonValue, value)
+        case _ as never:
+            assert_never(never)
 
 
 def _fragment(text: JsonText) -> JsonValue:

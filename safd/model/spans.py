@@ -5,31 +5,47 @@ door walks the levels it knows by name, takes each value's span, and checks what
 standard decoder: duplicate keys, NaN and infinities, nesting. Every refusal names its path.
 """
 
+import contextlib
 import json
 import re
 from collections.abc import Iterator
+from itertools import accumulate
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import NoReturn, TypeAlias, cast
 
 import attrs
 
-from safd.model.errors import FieldType, JsonInvalid, KeyDuplicate, NestingTooDeep, NumberNotFinite, TextNotUtf8
+from safd.model.errors import (
+    FieldType,
+    JsonInvalid,
+    KeyDuplicate,
+    NestingTooDeep,
+    NumberNotFinite,
+    SafError,
+    TextNotUtf8,
+)
 
 JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
 JsonObject: TypeAlias = "dict[str, JsonValue]"
 
 DEPTH_LIMIT = 128
 _INTEGER_DIGITS = 4000
+_SHOWN_KEY = 80
+_SHOWN_STEPS = 12
+_STEPS = 100_000
 _SPACE = re.compile(r"[ \t\n\r]*")
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"|[\[{]|[\]}]', re.DOTALL)
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_DEEPER = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 
 
+@attrs.define
 class _NotFinite(Exception):
-    pass
+    seen: str
 
 
+@attrs.define
 class _Twice(Exception):
-    pass
+    key: str
 
 
 def _refuse_constant(text: str) -> NoReturn:
@@ -39,7 +55,7 @@ def _refuse_constant(text: str) -> NoReturn:
 def _finite(text: str) -> float:
     number = float(text)
     if number - number != 0.0:
-        raise _NotFinite(text)
+        raise _NotFinite(text[:_SHOWN_KEY])
     return number
 
 
@@ -51,7 +67,11 @@ def _whole(text: str) -> int:
 def _once(pairs: list[tuple[str, JsonValue]]) -> JsonObject:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise _Twice
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise _Twice(key[:_SHOWN_KEY])
+            seen.add(key)
     return found
 
 
@@ -86,7 +106,8 @@ def decode_utf8(raw: bytes, path: str) -> str:
 
 
 def join(path: str, key: str) -> str:
-    return f"{path}.{key}" if path else key
+    """The path of a member; a hostile key is not repeated at length."""
+    return f"{path}.{key[:_SHOWN_KEY]}" if path else key[:_SHOWN_KEY]
 
 
 def kind_of(span: Span) -> str:
@@ -144,11 +165,22 @@ def check(text: str, start: int, path: str) -> int:
     """Where the value at `start` ends; raises the typed error with the offender's path."""
     try:
         _, end = _strict.raw_decode(text, start)
-    except (_NotFinite, _Twice, RecursionError, json.JSONDecodeError):
-        _explain(text, start, path)
-    if text.count("{", start, end) + text.count("[", start, end) > DEPTH_LIMIT:
-        _check_depth(text, start, end, path)
-    return end
+    except _NotFinite as error:
+        refusal: SafError = NumberNotFinite(path=path or "The value", seen=error.seen)
+    except _Twice as error:
+        refusal = KeyDuplicate(path=path, key=error.key)
+    except RecursionError:
+        refusal = NestingTooDeep(path=path, limit=DEPTH_LIMIT)
+    except json.JSONDecodeError as error:
+        refusal = JsonInvalid(path=path, reason=_reason(error.msg), offset=error.pos)
+    else:
+        openings = text.count("{", start, end) + text.count("[", start, end)
+        if openings <= DEPTH_LIMIT or not _too_deep(text, start, end):
+            return end
+        refusal = NestingTooDeep(path=path, limit=DEPTH_LIMIT)
+    with contextlib.suppress(_Enough):
+        _walk(text, start, _Trail(path))
+    raise refusal
 
 
 def _skip(text: str, at: int) -> int:
@@ -156,103 +188,152 @@ def _skip(text: str, at: int) -> int:
     return found.end() if found else at
 
 
-def _check_depth(text: str, start: int, end: int, path: str) -> None:
-    depth = 0
-    for token in _TOKEN.finditer(text, start, end):
-        match token.group()[0]:
-            case "{" | "[":
-                depth += 1
-                if depth > DEPTH_LIMIT:
-                    raise NestingTooDeep(path=path, limit=DEPTH_LIMIT)
-            case "}" | "]":
-                depth -= 1
-            case _:
-                continue
+def _too_deep(text: str, start: int, end: int) -> bool:
+    """Whether a well-formed value nests too deep: its brackets outside strings, counted at C speed."""
+    unescaped = text[start:end].replace("\\\\", "").replace('\\"', "")
+    brackets = "".join(unescaped.split('"')[::2]).encode().translate(None, _NO_BRACKETS)
+    return max(accumulate(map(_DEEPER.__getitem__, brackets)), default=0) > DEPTH_LIMIT
 
 
-def _explain(text: str, start: int, path: str) -> NoReturn:
-    """Say what is wrong with a value that the decoder refused, and where: the slow walk, for errors only."""
-    _check_depth(text, start, len(text), path)
-    _walk(text, start, path)
-    raise JsonInvalid(path=path, reason="the value cannot be decoded", offset=start)
+# --- where it is wrong: the slow walk, for errors only
+#
+# It raises the error with the offender's path. Its steps are bounded: a hostile text of millions of values must not
+# hold up the daemon, and gets the refusal that is known already, with the path of the whole.
 
 
-def _walk(text: str, start: int, path: str) -> int:
-    first = text[start : start + 1]
-    if first == "{":
-        end = start + 1
-        for _, member in _members(text, start, path, deep=True):
-            end = member.end
-        return _close(text, end, "}", path)
-    if first == "[":
-        end = start + 1
-        for item in _elements(text, start, path, deep=True):
-            end = item.end
-        return _close(text, end, "]", path)
+@attrs.define
+class _Trail:
+    """How the walk came to where it is; spelled out only when something is wrong there."""
+
+    path: str
+    steps: list[str | int] = attrs.field(factory=list[str | int])
+    left: int = _STEPS
+
+    def __str__(self) -> str:
+        path = self.path
+        for step in self.steps[:_SHOWN_STEPS]:
+            path = f"{path}[{step}]" if isinstance(step, int) else join(path, step)
+        return path if len(self.steps) <= _SHOWN_STEPS else f"{path}..."
+
+
+class _Enough(Exception):
+    """The walk took too many steps."""
+
+
+def _walk(text: str, at: int, trail: _Trail) -> int:
+    trail.left -= 1
+    if trail.left < 0:
+        raise _Enough
+    first = text[at : at + 1]
+    if first in {"{", "["} and len(trail.steps) >= DEPTH_LIMIT:
+        raise NestingTooDeep(path=str(trail), limit=DEPTH_LIMIT)
+    match first:
+        case "{":
+            return _walk_object(text, at, trail)
+        case "[":
+            return _walk_list(text, at, trail)
+        case _:
+            return _walk_leaf(text, at, trail)
+
+
+def _walk_leaf(text: str, at: int, trail: _Trail) -> int:
     try:
-        return _strict.raw_decode(text, start)[1]
+        return _strict.raw_decode(text, at)[1]
     except _NotFinite as error:
-        raise NumberNotFinite(path=path or "The value", seen=str(error)) from None
+        raise NumberNotFinite(path=str(trail) or "The value", seen=error.seen) from None
     except json.JSONDecodeError as error:
-        raise JsonInvalid(path=path, reason=_reason(error.msg), offset=error.pos) from None
+        raise JsonInvalid(path=str(trail), reason=_reason(error.msg), offset=error.pos) from None
+
+
+def _walk_list(text: str, at: int, trail: _Trail) -> int:
+    at = _skip(text, at + 1)
+    if text[at : at + 1] == "]":
+        return at + 1
+    index = 0
+    while True:
+        trail.steps.append(index)
+        at = _walk(text, at, trail)
+        trail.steps.pop()
+        at = _skip(text, at)
+        match text[at : at + 1]:
+            case "]":
+                return at + 1
+            case ",":
+                at = _skip(text, at + 1)
+                index += 1
+            case _:
+                raise JsonInvalid(path=str(trail), reason="expected ',' or ']'", offset=at)
+
+
+def _walk_object(text: str, at: int, trail: _Trail) -> int:
+    at = _skip(text, at + 1)
+    if text[at : at + 1] == "}":
+        return at + 1
+    seen: set[str] = set()
+    while True:
+        key, at = _walk_key(text, at, trail)
+        if key in seen:
+            raise KeyDuplicate(path=str(trail), key=key[:_SHOWN_KEY])
+        seen.add(key)
+        trail.steps.append(key)
+        at = _walk(text, at, trail)
+        trail.steps.pop()
+        at = _skip(text, at)
+        match text[at : at + 1]:
+            case "}":
+                return at + 1
+            case ",":
+                at = _skip(text, at + 1)
+            case _:
+                raise JsonInvalid(path=str(trail), reason="expected ',' or '}'", offset=at)
+
+
+def _walk_key(text: str, at: int, trail: _Trail) -> tuple[str, int]:
+    """A key, and where its value starts."""
+    if text[at : at + 1] != '"':
+        raise JsonInvalid(path=str(trail), reason="expected a key in double quotes", offset=at)
+    try:
+        key, at = cast("tuple[str, int]", scanstring(text, at + 1, True))
+    except json.JSONDecodeError as error:
+        raise JsonInvalid(path=str(trail), reason=_reason(error.msg), offset=error.pos) from None
+    at = _skip(text, at)
+    if text[at : at + 1] != ":":
+        raise JsonInvalid(path=str(trail), reason="expected ':'", offset=at)
+    return key, _skip(text, at + 1)
 
 
 def _reason(message: str) -> str:
     return message[:1].lower() + message[1:]
 
 
-def _close(text: str, at: int, bracket: str, path: str) -> int:
-    at = _skip(text, at)
-    if text[at : at + 1] != bracket:
-        raise JsonInvalid(path=path, reason=f"expected {bracket!r}", offset=at)
-    return at + 1
+# --- the parts of a value that was checked
 
 
-def _end_of(text: str, at: int, path: str, *, deep: bool) -> int:
-    if deep:
-        return _walk(text, at, path)
-    return _strict.raw_decode(text, at)[1]
-
-
-def _members(text: str, start: int, path: str, *, deep: bool = False) -> Iterator[tuple[str, Span]]:
+def _members(text: str, start: int, path: str) -> Iterator[tuple[str, Span]]:
     at = _skip(text, start + 1)
-    if text[at : at + 1] == "}":
+    if text[at] == "}":
         return
-    seen: set[str] = set()
     while True:
-        if text[at : at + 1] != '"':
-            raise JsonInvalid(path=path, reason="expected a key in double quotes", offset=at)
-        try:
-            key, at = cast("tuple[str, int]", scanstring(text, at + 1, True))
-        except json.JSONDecodeError as error:
-            raise JsonInvalid(path=path, reason=_reason(error.msg), offset=error.pos) from None
-        if key in seen:
-            raise KeyDuplicate(path=path, key=key)
-        seen.add(key)
-        at = _skip(text, at)
-        if text[at : at + 1] != ":":
-            raise JsonInvalid(path=path, reason="expected ':'", offset=at)
-        at = _skip(text, at + 1)
-        where = join(path, key)
-        end = _end_of(text, at, where, deep=deep)
-        yield key, Span(text, at, end, where)
+        key, at = cast("tuple[str, int]", scanstring(text, at + 1, True))
+        at = _skip(text, _skip(text, at) + 1)
+        end = _strict.raw_decode(text, at)[1]
+        yield key, Span(text, at, end, join(path, key))
         at = _skip(text, end)
-        if text[at : at + 1] != ",":
+        if text[at] == "}":
             return
         at = _skip(text, at + 1)
 
 
-def _elements(text: str, start: int, path: str, *, deep: bool = False) -> Iterator[Span]:
+def _elements(text: str, start: int, path: str) -> Iterator[Span]:
     at = _skip(text, start + 1)
-    if text[at : at + 1] == "]":
+    if text[at] == "]":
         return
     index = 0
     while True:
-        where = f"{path}[{index}]"
-        end = _end_of(text, at, where, deep=deep)
-        yield Span(text, at, end, where)
+        end = _strict.raw_decode(text, at)[1]
+        yield Span(text, at, end, f"{path}[{index}]")
         index += 1
         at = _skip(text, end)
-        if text[at : at + 1] != ",":
+        if text[at] == "]":
             return
         at = _skip(text, at + 1)
