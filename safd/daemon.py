@@ -1,0 +1,111 @@
+"""The composition root: builds every room, joins them, and runs them in one nursery.
+
+Order at the start: socket, store, turns of before, serving, READY. Order at the end: STOPPING, no new connections,
+running requests get their answers, watches end, the store drains and closes. A passed socket is never unlinked.
+"""
+
+import os
+import signal
+import socket
+import time
+from functools import partial
+
+import trio
+
+from safd.live.feed import Feed
+from safd.live.turns import TurnWatch
+from safd.methods.app import App
+from safd.model.moments import rfc3339
+from safd.methods.context import Services
+from safd.methods.projections import Projections
+from safd.methods.subscription import row_event
+from safd.methods.turns import resume_watches
+from safd.model.ids import ConversationId
+from safd.node import systemd
+from safd.node.identity import read_node
+from safd.node.observe import Observer
+from safd.node.peer import Kernel, prepare_listener
+from safd.serve import listener
+from safd.serve.metrics import Metrics
+from safd.settings import Settings
+from safd.store.port import Row
+from safd.store.sqlite import open_store
+
+SOCKET_NAME = "safd"
+
+
+def unix_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+async def run(settings: Settings) -> None:
+    """Serve until SIGTERM or SIGINT. Raises SafError or OSError when it cannot start."""
+    kernel = Kernel.probe()
+    metrics = Metrics()
+    feed = Feed(settings.limits.ring_events, settings.limits.followers_per_conversation)
+
+    def committed(conversation: ConversationId, rows: tuple[Row, ...]) -> None:
+        if feed.followed(conversation):
+            for row in rows:
+                feed.publish(conversation, row_event(row))
+
+    with _listening(settings, kernel) as sock:
+        async with open_store(
+            settings.store, limits=settings.limits, clock=unix_ms, random=os.urandom, on_committed=committed
+        ) as store:
+            async with trio.open_nursery() as nursery:
+                services = Services(
+                    settings=settings,
+                    store=store,
+                    feed=feed,
+                    turns=TurnWatch(nursery),
+                    projections=Projections(store=store, limit_bytes=settings.limits.projections_bytes),
+                    observer=Observer(
+                        kernel=kernel,
+                        admissions=settings.admissions,
+                        user_mode=settings.user_mode,
+                        node=read_node(),
+                        limits=settings.limits,
+                        clock_ms=unix_ms,
+                    ),
+                    kernel=kernel,
+                    node=read_node(),
+                    now_ms=unix_ms,
+                    random=os.urandom,
+                    started_at=rfc3339(unix_ms()),
+                    pid=os.getpid(),
+                    observe_posture=metrics.posture,
+                    count_appended=metrics.appended,
+                )
+                await resume_watches(services)
+                nursery.start_soon(_watchdog)
+                await nursery.start(partial(listener.serve, settings.limits, sock, kernel, App(services), metrics))
+                systemd.notify("READY=1", f"STATUS=serving {sock.getsockname()}")
+                await _wait_for_stop()
+                systemd.notify("STOPPING=1")
+                nursery.cancel_scope.cancel()
+
+
+def _listening(settings: Settings, kernel: Kernel) -> socket.socket:
+    passed = systemd.passed_sockets()
+    if settings.socket is not None:
+        return listener.bind(settings.socket, user_mode=settings.user_mode, kernel=kernel)
+    sock = passed[SOCKET_NAME]
+    prepare_listener(sock, kernel)
+    return sock
+
+
+async def _wait_for_stop() -> None:
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async for _ in signals:
+            return
+
+
+async def _watchdog() -> None:
+    """Fed from this loop itself, so that a blocked loop is seen."""
+    interval = systemd.watchdog_interval_s()
+    if interval is None:
+        return
+    while True:
+        systemd.notify("WATCHDOG=1")
+        await trio.sleep(interval / 3)
