@@ -15,12 +15,12 @@ import trio
 from safd.live.feed import Feed
 from safd.live.turns import TurnWatch
 from safd.methods.app import App
-from safd.model.moments import rfc3339
 from safd.methods.context import Services
 from safd.methods.projections import Projections
 from safd.methods.subscription import row_event
 from safd.methods.turns import resume_watches
 from safd.model.ids import ConversationId
+from safd.model.moments import rfc3339
 from safd.node import systemd
 from safd.node.identity import read_node
 from safd.node.observe import Observer
@@ -50,40 +50,42 @@ async def run(settings: Settings) -> None:
                 feed.publish(conversation, row_event(row))
 
     with _listening(settings, kernel) as sock:
-        async with open_store(
-            settings.store, limits=settings.limits, clock=unix_ms, random=os.urandom, on_committed=committed
-        ) as store:
-            async with trio.open_nursery() as nursery:
-                services = Services(
-                    settings=settings,
-                    store=store,
-                    feed=feed,
-                    turns=TurnWatch(nursery),
-                    projections=Projections(store=store, limit_bytes=settings.limits.projections_bytes),
-                    observer=Observer(
-                        kernel=kernel,
-                        admissions=settings.admissions,
-                        user_mode=settings.user_mode,
-                        node=read_node(),
-                        limits=settings.limits,
-                        clock_ms=unix_ms,
-                    ),
+        async with (
+            open_store(
+                settings.store, limits=settings.limits, clock=unix_ms, random=os.urandom, on_committed=committed
+            ) as store,
+            trio.open_nursery() as nursery,
+        ):
+            services = Services(
+                settings=settings,
+                store=store,
+                feed=feed,
+                turns=TurnWatch(nursery),
+                projections=Projections(store=store, limit_bytes=settings.limits.projections_bytes),
+                observer=Observer(
                     kernel=kernel,
+                    admissions=settings.admissions,
+                    user_mode=settings.user_mode,
                     node=read_node(),
-                    now_ms=unix_ms,
-                    random=os.urandom,
-                    started_at=rfc3339(unix_ms()),
-                    pid=os.getpid(),
-                    observe_posture=metrics.posture,
-                    count_appended=metrics.appended,
-                )
-                await resume_watches(services)
-                nursery.start_soon(_watchdog)
-                await nursery.start(partial(listener.serve, settings.limits, sock, kernel, App(services), metrics))
-                systemd.notify("READY=1", f"STATUS=serving {sock.getsockname()}")
-                await _wait_for_stop()
-                systemd.notify("STOPPING=1")
-                nursery.cancel_scope.cancel()
+                    limits=settings.limits,
+                    clock_ms=unix_ms,
+                ),
+                kernel=kernel,
+                node=read_node(),
+                now_ms=unix_ms,
+                random=os.urandom,
+                started_at=rfc3339(unix_ms()),
+                pid=os.getpid(),
+                observe_posture=metrics.posture,
+                count_appended=metrics.appended,
+            )
+            await resume_watches(services)
+            nursery.start_soon(_watchdog)
+            await nursery.start(partial(listener.serve, settings.limits, sock, kernel, App(services), metrics))
+            systemd.notify("READY=1", f"STATUS=serving {sock.getsockname()}")
+            await _wait_for_stop()
+            systemd.notify("STOPPING=1")
+            nursery.cancel_scope.cancel()
 
 
 def _listening(settings: Settings, kernel: Kernel) -> socket.socket:
