@@ -54,6 +54,7 @@ def connect_writer(path: Path) -> sqlite3.Connection:
         raise StoreFailed(path=str(path), reason="its filesystem cannot hold a write-ahead log; use a local one")
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+    connection.execute("PRAGMA cache_size = -32768")
     connection.execute(f"PRAGMA journal_size_limit = {_WAL_LIMIT_BYTES}")
     connection.execute("PRAGMA trusted_schema = OFF")
     return connection
