@@ -33,6 +33,21 @@ PASSWD = Path("/etc/passwd")
 GROUP = Path("/etc/group")
 NSSWITCH = Path("/etc/nsswitch.conf")
 
+PRIVILEGE_GROUPS = (
+    "root",
+    "sudo",
+    "wheel",
+    "admin",
+    "docker",
+    "incus-admin",
+    "lxd",
+    "libvirt",
+    "disk",
+    "kmem",
+    "shadow",
+)
+"""Groups whose members can become root, or read what only root may."""
+
 _THREADS = 2
 _FILE_SOURCES = ("files", "compat")
 
@@ -45,6 +60,18 @@ class _Entries:
     numbers: dict[str, int]
 
 
+_NOTHING = _Entries(names={}, numbers={})
+_ONLY_FILES = ("files",)
+
+
+@attrs.frozen(kw_only=True)
+class _Sources:
+    """Who is asked for names, in order (nsswitch.conf)."""
+
+    passwd: tuple[str, ...] = _ONLY_FILES
+    group: tuple[str, ...] = _ONLY_FILES
+
+
 @attrs.define
 class _Watched(Generic[T]):
     """A file's meaning, parsed again when the file is not the same any more; `absent` where there is no file.
@@ -52,7 +79,7 @@ class _Watched(Generic[T]):
     Raises OSError for a file that is there and cannot be read.
     """
 
-    path: Path
+    path: str
     parse: Callable[[bytes], T]
     absent: T
     _signature: tuple[int, ...] | None = None
@@ -60,20 +87,14 @@ class _Watched(Generic[T]):
 
     def now(self) -> T:
         try:
-            found = self.path.stat()
+            found = os.stat(self.path)  # noqa: PTH116 - this stands in every request; a Path doubles its cost
         except FileNotFoundError:
             return self.absent
         signature = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
         if self._held is None or signature != self._signature:
-            self._held = self.parse(self.path.read_bytes())
+            self._held = self.parse(Path(self.path).read_bytes())
             self._signature = signature
         return self._held
-
-
-@attrs.frozen(kw_only=True)
-class _Sources:
-    passwd: tuple[str, ...] = ("files",)
-    group: tuple[str, ...] = ("files",)
 
 
 class Accounts:
@@ -82,69 +103,67 @@ class Accounts:
     def __init__(
         self, deadline_s: float, *, passwd: Path = PASSWD, group: Path = GROUP, nsswitch: Path = NSSWITCH
     ) -> None:
-        nothing = _Entries(names={}, numbers={})
         self._deadline_s = deadline_s
-        self._passwd = _Watched(passwd, _parse_entries, nothing)
-        self._group = _Watched(group, _parse_entries, nothing)
-        self._nsswitch = _Watched(nsswitch, _parse_sources, _Sources())
+        self._passwd = _Watched(str(passwd), _parse_entries, _NOTHING)
+        self._group = _Watched(str(group), _parse_entries, _NOTHING)
+        self._nsswitch = _Watched(str(nsswitch), _parse_sources, _Sources())
+        self._privileged = _Watched[tuple[GroupGid, ...]](str(group), _parse_privileged, ())
         self._limiter = trio.CapacityLimiter(_THREADS)
 
     async def names(self, uid: int) -> NamesFact:
         """The names of a uid. Does not yield where the passwd file answers."""
-        try:
-            sources = self._nsswitch.now().passwd
-            if sources[:1] and sources[0] in _FILE_SOURCES:
-                local = self._passwd.now().names.get(uid)
-                if local is not None:
-                    return AccountNames(names=local, local=True)
-                if sources == ("files",):
-                    return AccountUnknown()
-        except OSError as error:
-            return NamesUnavailable(reason=str(error))
-        answer = await self._ask(lambda: nss.name_of_uid(uid))
-        if isinstance(answer, NamesUnavailable):
-            return answer
-        return AccountUnknown() if answer is None else AccountNames(names=(answer,), local=False)
+        return (await self.names_and_uid(uid, None))[0]
 
-    async def uid_of(self, account: str) -> UidFact:
+    async def names_and_uid(self, uid: int, account: str | None) -> tuple[NamesFact, UidFact | None]:
+        """Both directions at once: the names of a uid, and the uid of an account (None where none is asked for)."""
         try:
             sources = self._nsswitch.now().passwd
-            if sources[:1] and sources[0] in _FILE_SOURCES:
-                local = self._passwd.now().numbers.get(account)
-                if local is not None:
-                    return AccountUid(uid=local)
-                if sources == ("files",):
-                    return AccountUnknown()
+            local = self._passwd.now() if sources[0] in _FILE_SOURCES else _NOTHING
         except OSError as error:
-            return NamesUnavailable(reason=str(error))
-        answer = await self._ask(lambda: nss.uid_of_name(account))
-        if isinstance(answer, NamesUnavailable):
-            return answer
-        return AccountUnknown() if answer is None else AccountUid(uid=answer)
+            unavailable = NamesUnavailable(reason=str(error))
+            return unavailable, None if account is None else unavailable
+        names = local.names.get(uid)
+        number = None if account is None else local.numbers.get(account)
+        alone = sources == _ONLY_FILES
+        of_uid = AccountNames(names=names, local=True) if names is not None else await self._service_names(uid, alone)
+        if account is None:
+            return of_uid, None
+        return of_uid, AccountUid(uid=number) if number is not None else await self._service_uid(account, alone)
 
     async def group(self, name: str) -> GroupFact:
         try:
             sources = self._nsswitch.now().group
-            if sources[:1] and sources[0] in _FILE_SOURCES:
-                local = self._group.now().numbers.get(name)
-                if local is not None:
-                    return GroupGid(name=name, gid=local)
-                if sources == ("files",):
-                    return GroupUnknown(name=name)
+            local = self._group.now() if sources[0] in _FILE_SOURCES else _NOTHING
         except OSError as error:
             return GroupUnavailable(name=name, reason=str(error))
+        number = local.numbers.get(name)
+        if number is not None:
+            return GroupGid(name=name, gid=number)
+        if sources == _ONLY_FILES:
+            return GroupUnknown(name=name)
         answer = await self._ask(lambda: nss.gid_of_name(name))
         if isinstance(answer, NamesUnavailable):
             return GroupUnavailable(name=name, reason=answer.reason)
         return GroupUnknown(name=name) if answer is None else GroupGid(name=name, gid=answer)
 
-    def local_groups(self, names: tuple[str, ...]) -> tuple[GroupGid, ...]:
-        """Those of the named groups that the group file holds; none where it cannot be read."""
+    def privilege_groups(self) -> tuple[GroupGid, ...]:
+        """Those of the root-equivalent groups that the group file holds; none where it cannot be read."""
         try:
-            numbers = self._group.now().numbers
+            return self._privileged.now()
         except OSError:
             return ()
-        return tuple(GroupGid(name=name, gid=numbers[name]) for name in names if name in numbers)
+
+    async def _service_names(self, uid: int, alone: bool) -> NamesFact:
+        answer = None if alone else await self._ask(lambda: nss.name_of_uid(uid))
+        if isinstance(answer, NamesUnavailable):
+            return answer
+        return AccountUnknown() if answer is None else AccountNames(names=(answer,), local=False)
+
+    async def _service_uid(self, account: str, alone: bool) -> UidFact:
+        answer = None if alone else await self._ask(lambda: nss.uid_of_name(account))
+        if isinstance(answer, NamesUnavailable):
+            return answer
+        return AccountUnknown() if answer is None else AccountUid(uid=answer)
 
     async def _ask(self, question: Callable[[], T | None]) -> T | NamesUnavailable | None:
         with trio.move_on_after(self._deadline_s):
@@ -171,6 +190,11 @@ def _parse_entries(text: bytes) -> _Entries:
     return _Entries(names={number: tuple(found) for number, found in names.items()}, numbers=numbers)
 
 
+def _parse_privileged(text: bytes) -> tuple[GroupGid, ...]:
+    numbers = _parse_entries(text).numbers
+    return tuple(GroupGid(name=name, gid=numbers[name]) for name in PRIVILEGE_GROUPS if name in numbers)
+
+
 def _parse_sources(text: bytes) -> _Sources:
     """The sources of both databases in their order; actions in brackets do not change who is asked first."""
     found: dict[str, tuple[str, ...]] = {}
@@ -180,5 +204,5 @@ def _parse_sources(text: bytes) -> _Sources:
             words = tuple(
                 word for word in sources.split() if not word.startswith(("[", "!")) and not word.endswith("]")
             )
-            found[database.strip()] = words or ("files",)
+            found[database.strip()] = words or _ONLY_FILES
     return _Sources(**found)

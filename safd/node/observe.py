@@ -34,21 +34,6 @@ from safd.principal.facts import (
 )
 from safd.settings import Limits
 
-PRIVILEGE_GROUPS = (
-    "root",
-    "sudo",
-    "wheel",
-    "admin",
-    "docker",
-    "incus-admin",
-    "lxd",
-    "libvirt",
-    "disk",
-    "kmem",
-    "shadow",
-)
-"""Groups whose members can become root, or read what only root may."""
-
 
 class Observer:
     """`user_mode`: admissions may belong to the daemon's own user as well as to root.
@@ -86,8 +71,7 @@ class Observer:
         process = pin.read(self._kernel)
         admission = self._admissions.read(pin.uid)
         account = admission if isinstance(admission, AccountAdmission) else None
-        names = await self._accounts.names(pin.uid)
-        named_uid = None if account is None else await self._accounts.uid_of(account.account)
+        names, named_uid = await self._accounts.names_and_uid(pin.uid, None if account is None else account.account)
         groups = () if account is None else await self._groups(account)
         elsewhere = await self._elsewhere(pin.uid, account, claim)
         if isinstance(process, Process) and not pin.is_alive():
@@ -102,7 +86,7 @@ class Observer:
             names=names,
             named_uid=named_uid,
             groups=groups,
-            privilege_groups=() if account is None else self._accounts.local_groups(PRIVILEGE_GROUPS),
+            privilege_groups=() if account is None else self._accounts.privilege_groups(),
             admission=admission,
             elsewhere=elsewhere,
         )

@@ -7,6 +7,7 @@ read here is open to an unprivileged daemon; exe, cwd and the namespace links ar
 import errno
 import functools
 import os
+import re
 import select
 import struct
 import time
@@ -18,7 +19,6 @@ from safd.node.kernel import INFO_CGROUPID, INFO_CREDS, ask_info
 from safd.principal.facts import (
     EvidenceDenied,
     Exited,
-    FourIds,
     Login,
     LoginNotKept,
     LoginSet,
@@ -35,6 +35,15 @@ _WHOLE_MAP = ["0", "0", "4294967295"]
 _START_FIELD = 19  # of /proc/PID/stat, counted behind the closing bracket of the name: field 22
 _DEAD_STATES = (b"Z", b"X", b"x")
 _CHUNK = 8192
+_SURELY_WHOLE = 2048  # the kernel stops short of the end only when the next record does not fit into a page
+
+_IDS = re.compile(
+    rb"\nTracerPid:\t(\d+)\n"
+    rb"(?:.*\n)*?Uid:\t(\d+)\t(\d+)\t(\d+)\t(\d+)\n"
+    rb"(?:.*\n)*?Gid:\t(\d+)\t(\d+)\t(\d+)\t(\d+)\n"
+    rb"(?:.*\n)*?Groups:\t([\d ]*)\n"
+)
+_CAPABILITIES = re.compile(rb"\nCapPrm:\t([0-9a-f]+)\n(?:.*\n)*?CapEff:\t([0-9a-f]+)\n(?:.*\n)*?CapAmb:\t([0-9a-f]+)\n")
 
 
 @attrs.frozen(kw_only=True)
@@ -72,8 +81,9 @@ def read_file(directory: int, name: str) -> bytes:
     descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory)
     try:
         text = os.read(descriptor, _CHUNK)
-        while more := os.read(descriptor, _CHUNK):
-            text += more
+        if len(text) > _SURELY_WHOLE:
+            while more := os.read(descriptor, _CHUNK):
+                text += more
         return text
     finally:
         os.close(descriptor)
@@ -150,45 +160,34 @@ def parse_status(text: bytes) -> Status:
 
     The process chooses its own name, which stands on the first line; the kernel escapes line ends in it.
     """
-    no_new_privs = _words(text, b"NoNewPrivs")
-    seccomp = _words(text, b"Seccomp")
+    ids = _IDS.search(text)
+    capabilities = None if ids is None else _CAPABILITIES.search(text, ids.end() - 1)
+    if ids is None or capabilities is None:
+        raise ValueError("its lines of ids, groups and capabilities are not where they belong")
+    tracer, ruid, euid, suid, fsuid, rgid, egid, sgid, fsgid = map(int, ids.groups()[:9])
+    permitted, effective, ambient = capabilities.groups()
+    no_new_privs = _words(text, b"NoNewPrivs", capabilities.end() - 1)
+    seccomp = _words(text, b"Seccomp", capabilities.end() - 1)
     return Status(
-        uids=_four(text, b"Uid"),
-        gids=_four(text, b"Gid"),
-        groups=tuple(map(int, _required(text, b"Groups"))),
-        permitted=_mask(text, b"CapPrm"),
-        effective=_mask(text, b"CapEff"),
-        ambient=_mask(text, b"CapAmb"),
+        uids=(ruid, euid, suid, fsuid),
+        gids=(rgid, egid, sgid, fsgid),
+        groups=tuple(map(int, ids.group(10).split())),
+        permitted=int(permitted, 16),
+        effective=int(effective, 16),
+        ambient=int(ambient, 16),
         no_new_privs=None if no_new_privs is None else no_new_privs == [b"1"],
         seccomp=None if seccomp is None else int(seccomp[0]),
-        tracer=int(_required(text, b"TracerPid")[0]),
-        pid_namespaces=len(_words(text, b"NSpid") or [b"1"]),
+        tracer=tracer,
+        pid_namespaces=len(_words(text, b"NSpid", ids.end() - 1) or [b"1"]),
     )
 
 
-def _words(text: bytes, key: bytes) -> list[bytes] | None:
-    start = text.find(b"\n" + key + b":\t")
+def _words(text: bytes, key: bytes, begin: int = 0) -> list[bytes] | None:
+    start = text.find(b"\n%b:\t" % key, begin)
     if start < 0:
         return None
     start += len(key) + 3
     return text[start : text.index(b"\n", start)].split()
-
-
-def _required(text: bytes, key: bytes) -> list[bytes]:
-    words = _words(text, key)
-    if words is None:
-        raise ValueError(f"there is no line {key.decode()}")
-    return words
-
-
-def _four(text: bytes, key: bytes) -> FourIds:
-    real, effective, saved, filesystem = map(int, _required(text, key))
-    return real, effective, saved, filesystem
-
-
-def _mask(text: bytes, key: bytes) -> int:
-    (mask,) = _required(text, key)
-    return int(mask, 16)
 
 
 def _login(text: bytes) -> Login:

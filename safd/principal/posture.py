@@ -51,8 +51,13 @@ class _Verdict:
 def decide(facts: Facts, claim: str | None, observed_at: str) -> Principal:
     """The principal of one request. Total: any facts give a verdict, and no failure gives a better one."""
     verdict = _decide(facts, claim)
+    text = block(_principal(facts, verdict, observed_at, ""), claim)
+    return _principal(facts, verdict, observed_at, text)
+
+
+def _principal(facts: Facts, verdict: _Verdict, observed_at: str, text: str) -> Principal:
     opener = facts.opener
-    principal = Principal(
+    return Principal(
         agent=verdict.agent,
         posture=verdict.posture,
         mode=verdict.mode,
@@ -62,10 +67,9 @@ def decide(facts: Facts, claim: str | None, observed_at: str) -> Principal:
         node=facts.node,
         drift=verdict.drift,
         pin=facts.pin,
-        text="",
+        text=text,
         observed_at=observed_at,
     )
-    return attrs.evolve(principal, text=block(principal, claim))
 
 
 def refusal(principal: Principal) -> Denied:
@@ -213,7 +217,7 @@ def _of_namespaces(facts: Facts, process: Process) -> tuple[Drift, ...]:
     if uid in (UID_OVERFLOW, UID_NONE):
         seen = f"uid {uid}, which stands for any uid unknown here"
         found.append(drift(DriftKind.FOREIGN_USERNS, expected="a uid of this node", seen=seen))
-    elif process.uid_map.split() != process.own_uid_map.split():
+    elif process.uid_map != process.own_uid_map:
         expected = f"uid_map {' '.join(process.own_uid_map.split())}"
         seen = f"uid_map {' '.join(process.uid_map.split())}" if process.uid_map.strip() else "an empty uid_map"
         found.append(drift(DriftKind.FOREIGN_USERNS, expected=expected, seen=seen))

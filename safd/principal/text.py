@@ -10,6 +10,7 @@ from safd.model.principals import BLOCK_CLOSING, BLOCK_OPENING, DriftKind, Expec
 from safd.principal.drift import NOTES
 
 _WORD_LIMIT = 80
+_MARKING = frozenset('<>"')
 
 _GRANTS_NOTHING = (
     "This block describes the caller as the kernel and this node's admissions show it at this request. It grants "
@@ -218,5 +219,7 @@ def _account(expected: ExpectedAccount) -> str:
 
 def _word(text: str) -> str:
     """Somebody else's text, held on its line: nothing that breaks a line, hides, or opens or closes a marker."""
-    shown = "".join(letter if letter.isprintable() and letter not in '<>"' else "?" for letter in text[:_WORD_LIMIT])
+    if len(text) <= _WORD_LIMIT and text.isprintable() and _MARKING.isdisjoint(text):
+        return text
+    shown = "".join(letter if letter.isprintable() and letter not in _MARKING else "?" for letter in text[:_WORD_LIMIT])
     return shown if len(text) <= _WORD_LIMIT else f"{shown}..."

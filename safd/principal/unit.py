@@ -74,6 +74,8 @@ _USER_MANAGER = re.compile(r"user@[0-9]+\.service\Z")
 _SESSION = re.compile(r"session-[A-Za-z0-9]+\.scope\Z")
 _MACHINE = re.compile(r"(?:machine-|docker-|libpod-|crio-|cri-containerd-|lxc-).*\.scope\Z")
 _DELETED = " (deleted)"
+_UNIFIED_LINE = "0::"
+_NAMED_TREE = "name=systemd"
 
 
 def lines(text: str) -> tuple[tuple[str, str, str], ...]:
@@ -93,7 +95,7 @@ def layout_of(own: str) -> Layout:
     tree is the manager's: a hybrid machine keeps both alike, and a container shows its own placement only there.
     """
     paths = {controllers: path for _, controllers, path in lines(own)}
-    unified, named = paths.get(""), paths.get("name=systemd")
+    unified, named = paths.get(""), paths.get(_NAMED_TREE)
     if named is not None and named != "/" and unified in (None, "/"):
         return Layout.NAMED
     return Layout.NAMED if unified is None and named is not None else Layout.UNIFIED
@@ -105,15 +107,28 @@ def cgroup_of(text: str, layout: Layout) -> Cgroup:
     A trailing ` (deleted)` cannot be told from a folder of that name, and `/..` is outside of what this daemon's
     cgroup namespace shows.
     """
-    wanted = "" if layout is Layout.UNIFIED else "name=systemd"
+    path = _unified(text) if layout is Layout.UNIFIED else _named(text)
+    if path is None:
+        return CgroupUnreadable(reason=f"there is no line for the {layout} tree")
+    if path.endswith(_DELETED):
+        return CgroupUnreadable(reason="the cgroup was removed, or bears a name that cannot be told from that")
+    if not path.startswith("/") or ".." in path.split("/"):
+        return CgroupUnreadable(reason="the cgroup lies outside of the namespace that the daemon sees")
+    return CgroupPath(path=path)
+
+
+def _unified(text: str) -> str | None:
+    start = 0 if text.startswith(_UNIFIED_LINE) else text.find(f"\n{_UNIFIED_LINE}") + 1
+    if not text.startswith(_UNIFIED_LINE, start):
+        return None
+    return text[start + len(_UNIFIED_LINE) :].partition("\n")[0]
+
+
+def _named(text: str) -> str | None:
     for _, controllers, path in lines(text):
-        if controllers == wanted:
-            if path.endswith(_DELETED):
-                return CgroupUnreadable(reason="the cgroup was removed, or bears a name that cannot be told from that")
-            if not path.startswith("/") or ".." in path.split("/"):
-                return CgroupUnreadable(reason="the cgroup lies outside of the namespace that the daemon sees")
-            return CgroupPath(path=path)
-    return CgroupUnreadable(reason=f"there is no line for the {layout} tree")
+        if controllers == _NAMED_TREE:
+            return path
+    return None
 
 
 def unit_of(path: str) -> UnitOf:
