@@ -1,9 +1,12 @@
 """How a cause crosses the wire: one row per error class. HTTP statuses and JSON-RPC numbers stand here alone."""
 
+from typing import cast
+
 import attrs
 
 from safd.model import errors
 from safd.model.errors import SafError
+from safd.model.spans import JsonObject, JsonValue
 
 
 @attrs.frozen(kw_only=True)
@@ -20,6 +23,8 @@ FAULTS: dict[type[SafError], Fault] = {
     errors.JsonInvalid: Fault(status=400, number=-32700, title="Not valid JSON"),
     errors.TextNotUtf8: Fault(status=400, number=-32700, title="Not UTF-8"),
     errors.RequestMalformed: Fault(status=400, number=-32600, title="Not a request"),
+    errors.RequestIncomplete: Fault(status=408, number=-32600, title="Half a request"),
+    errors.BodyNotJson: Fault(status=415, number=-32600, title="The body is not JSON"),
     errors.KeyDuplicate: Fault(status=400, number=-32602, title="A key stands twice"),
     errors.NumberNotFinite: Fault(status=400, number=-32602, title="A number is not finite"),
     errors.NestingTooDeep: Fault(status=400, number=-32602, title="Nested too deep"),
@@ -43,6 +48,7 @@ FAULTS: dict[type[SafError], Fault] = {
     errors.PrincipalInconsistent: Fault(status=403, number=-32023, title="Inconsistent caller"),
     errors.PrincipalForeign: Fault(status=403, number=-32024, title="Caller in another namespace"),
     errors.PrincipalUnresolvable: Fault(status=403, number=-32025, title="Unresolvable caller"),
+    errors.BrowserRefused: Fault(status=403, number=-32026, title="Not for web pages"),
     errors.MethodMissing: Fault(status=404, number=-32601, title="No such method"),
     errors.VerbNotAllowed: Fault(status=405, number=-32601, title="Verb not allowed"),
     errors.ConversationMissing: Fault(status=404, number=-32030, title="No such conversation"),
@@ -55,11 +61,14 @@ FAULTS: dict[type[SafError], Fault] = {
     errors.TooManyConnections: Fault(status=429, number=-32042, title="Too many connections", retry=True),
     errors.TooManyFollowers: Fault(status=429, number=-32043, title="Too many followers", retry=True),
     errors.MessagesTooMany: Fault(status=413, number=-32044, title="Too many messages in one append"),
+    errors.BuffersFull: Fault(status=503, number=-32045, title="Too much is being received", retry=True),
+    errors.TooManySubscriptions: Fault(status=429, number=-32046, title="Too many subscriptions", retry=True),
     errors.DiskFull: Fault(status=507, number=-32050, title="No space left", retry=True),
     errors.StoreBusy: Fault(status=503, number=-32051, title="Store busy", retry=True),
     errors.StoreFailed: Fault(status=503, number=-32052, title="Store failed", retry=True),
     errors.StoreNewer: Fault(status=503, number=-32053, title="Store from a newer safd"),
     errors.StoreLocked: Fault(status=503, number=-32054, title="Store in use"),
+    errors.StoreExists: Fault(status=409, number=-32056, title="Something is already there"),
     errors.Stopping: Fault(status=503, number=-32055, title="Stopping", retry=True),
     errors.Internal: Fault(status=500, number=-32603, title="Internal fault"),
     errors.RowUnreadable: Fault(status=500, number=-32060, title="A stored row cannot be read"),
@@ -67,3 +76,14 @@ FAULTS: dict[type[SafError], Fault] = {
 }
 
 BY_CODE: dict[str, type[SafError]] = {error.code: error for error in FAULTS}
+
+
+def detail_of(error: SafError) -> JsonObject:
+    """`code`, `detail` (a sentence that says what to do), and what the cause carries beside: path, head_seq..."""
+    found: JsonObject = {"code": error.code, "detail": str(error)}
+    for field in attrs.fields(cast("type[attrs.AttrsInstance]", type(error))):
+        carried: object = getattr(error, field.name)
+        found[field.name] = cast(
+            JsonValue, list(cast("tuple[str, ...]", carried)) if isinstance(carried, tuple) else carried
+        )
+    return found

@@ -187,6 +187,29 @@ class RequestMalformed(Malformed):
         return f"This is not a request safd understands: {self.reason}."
 
 
+@attrs.define(eq=False, kw_only=True)
+class RequestIncomplete(Malformed):
+    """The beginning of a request came, and its end did not."""
+
+    code: ClassVar[str] = "request_incomplete"
+    waited_s: float
+
+    def __str__(self) -> str:
+        return f"Only a part of the request came within {self.waited_s:g} s. Send it whole."
+
+
+@attrs.define(eq=False, kw_only=True)
+class BodyNotJson(Malformed):
+    code: ClassVar[str] = "body_not_json"
+    content_type: str
+
+    def __str__(self) -> str:
+        return (
+            f"The body says that it is {self.content_type!r}. Bodies are JSON: "
+            "send them with 'Content-Type: application/json' (curl --json, or -H)."
+        )
+
+
 # --- Refused
 
 
@@ -333,6 +356,21 @@ class PrincipalUnresolvable(Denied):
         return f"It cannot be established who is calling ({self.reason}). Nothing was done."
 
 
+@attrs.define(eq=False, kw_only=True)
+class BrowserRefused(Denied):
+    """A page of some web site must not reach the record through a browser or a forwarded socket."""
+
+    code: ClassVar[str] = "browser_refused"
+    header: str
+    seen: str
+
+    def __str__(self) -> str:
+        return (
+            f"The request carries {self.header}: {self.seen!r}. Requests made by web pages or for another host are "
+            "not answered: send no Origin and no Referer, and the host 'localhost'."
+        )
+
+
 # --- Missing
 
 
@@ -429,6 +467,28 @@ class RequestTooLarge(TooMuch):
 
 
 @attrs.define(eq=False, kw_only=True)
+class BuffersFull(TooMuch):
+    code: ClassVar[str] = "buffers_full"
+    limit_bytes: int
+    retry_after_s: int = 1
+
+    def __str__(self) -> str:
+        return (
+            f"All requests that are being received would take more than {self.limit_bytes} bytes together. "
+            f"Nothing of this one was done; send it again in {self.retry_after_s} s."
+        )
+
+
+@attrs.define(eq=False, kw_only=True)
+class TooManySubscriptions(TooMuch):
+    code: ClassVar[str] = "too_many_subscriptions"
+    limit: int
+
+    def __str__(self) -> str:
+        return f"This connection already has {self.limit} subscriptions. Detach one, or open another connection."
+
+
+@attrs.define(eq=False, kw_only=True)
 class TooManyConnections(TooMuch):
     code: ClassVar[str] = "too_many_connections"
     uid: int
@@ -510,6 +570,15 @@ class StoreLocked(Unavailable):
 
     def __str__(self) -> str:
         return f"Another safd has the store at {self.path} open. A store has one daemon; stop the other first."
+
+
+@attrs.define(eq=False, kw_only=True)
+class StoreExists(Refused):
+    code: ClassVar[str] = "store_exists"
+    path: str
+
+    def __str__(self) -> str:
+        return f"There is already something at {self.path}, and it is not overwritten unasked. Name another path."
 
 
 @attrs.define(eq=False, kw_only=True)
