@@ -4,7 +4,7 @@ import errno
 import fcntl
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -20,14 +20,14 @@ _BUSY_S = 10.0
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Own the store at `path` until the end of the block; makes its folder and its file where they are missing.
+def locked(path: Path) -> Generator[None, None, None]:
+    """Own the store at `path` until the end of the block; makes its folder where it is missing.
 
-    Raises StoreLocked, StoreFailed.
+    Raises StoreLocked, StoreFailed, DiskFull.
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = _private(Path(f"{path}.lock"))
+        lock = private(Path(f"{path}.lock"))
     except OSError as error:
         raise translate_os(error, path) from error
     try:
@@ -35,14 +35,18 @@ def locked(path: Path) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise StoreLocked(path=str(path)) from None
-        try:
-            os.close(_private(path))
-            sync_folder(path.parent)
-        except OSError as error:
-            raise translate_os(error, path) from error
         yield
     finally:
         os.close(lock)
+
+
+def create(path: Path) -> None:
+    """Make the store's file where it is missing, for its owner only. SQLite gives its log the same mode."""
+    try:
+        os.close(private(path))
+        sync_folder(path.parent)
+    except OSError as error:
+        raise translate_os(error, path) from error
 
 
 def connect_writer(path: Path) -> sqlite3.Connection:
@@ -130,7 +134,8 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _private(path: Path) -> int:
+def private(path: Path) -> int:
+    """A descriptor of a file that only its owner may read and write, made where it is missing."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         os.fchmod(descriptor, 0o600)  # whatever the umask, and whatever it was before
@@ -145,7 +150,7 @@ def _connect(uri: str) -> sqlite3.Connection:
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[sqlite3.Connection]:
+def reading(path: Path) -> Generator[sqlite3.Connection, None, None]:
     """A read connection for one piece of work outside the daemon's pool."""
     try:
         with closing(connect_reader(path)) as connection:

@@ -68,8 +68,8 @@ class Ledger:
     random: Callable[[int], bytes]
     _now_ms: int = 0
     _now: str = ""
-    _kept: "OrderedDict[ConversationId, Head]" = attrs.field(factory=OrderedDict)
-    _staged: dict[ConversationId, Head] = attrs.field(factory=dict)
+    _kept: OrderedDict[ConversationId, Head] = attrs.field(factory=OrderedDict[ConversationId, Head])
+    _staged: dict[ConversationId, Head] = attrs.field(factory=dict[ConversationId, Head])
     _messages: int = 0
     _conversations: int = 0
 

@@ -3,7 +3,7 @@
 import hashlib
 from typing import assert_never, cast
 
-import orjson
+import msgspec
 
 from safd.model import codec, spans
 from safd.model.errors import FieldMissing, FieldType, ValueNotAllowed
@@ -68,14 +68,16 @@ def parse(text: bytes) -> Mark:
             raise ValueNotAllowed(path="kind", expected=f"one of {', '.join(KINDS)}", seen=repr(kind[:80]))
 
 
-def prev_hash(text: bytes) -> str | None:
-    """The hash that a stored text names as the one before it; None where there is none to be found."""
-    try:
-        found = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return None
-    named = found.get("prev_hash") if isinstance(found, dict) else None
-    return named if isinstance(named, str) else None
+class _Link(msgspec.Struct):
+    prev_hash: str
+
+
+_decode_link = msgspec.json.Decoder(_Link).decode
+
+
+def prev_hash(text: bytes) -> str:
+    """The hash that a text which `parse` took names as the one before it. Raises msgspec.MsgspecError."""
+    return _decode_link(text).prev_hash
 
 
 def _body(mark: Mark) -> tuple[str, JsonObject]:

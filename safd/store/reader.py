@@ -34,7 +34,7 @@ class Pool:
     """Read connections, made when needed, the warmest first."""
 
     _path: Path
-    _idle: list[sqlite3.Connection] = attrs.field(factory=list)
+    _idle: list[sqlite3.Connection] = attrs.field(factory=list[sqlite3.Connection])
     _closed: bool = False
     _limiter: trio.CapacityLimiter = attrs.field(factory=lambda: trio.CapacityLimiter(CONNECTIONS))
 

@@ -27,6 +27,7 @@ _CONVERSATION = f"""
     FROM conversations JOIN heads ON heads.conversation = conversations.number
     LEFT JOIN turns ON turns.number = heads.turn"""  # noqa: S608 -- built from constants
 CONVERSATION_BY_ID = f"{_CONVERSATION} WHERE conversations.id = ?"
+CONVERSATION_BY_NUMBER = f"{_CONVERSATION} WHERE conversations.number = ?"
 CONVERSATIONS = f"""{_CONVERSATION}
     WHERE conversations.number < ? AND (archived_at IS NOT NULL) = ?
       AND (?3 IS NULL OR owner_uid = ?3) AND (?4 IS NULL OR conversations.agent = ?4)

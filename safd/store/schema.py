@@ -79,6 +79,16 @@ def version(connection: sqlite3.Connection, path: Path) -> int:
     return int(number)
 
 
+def known_version(connection: sqlite3.Connection, path: Path) -> int:
+    """The version of a store that is there. Raises StoreNewer, StoreFailed."""
+    found = version(connection, path)
+    if found == 0:
+        raise StoreFailed(path=str(path), reason="it is an empty file, not a store")
+    if found > SCHEMA_VERSION:
+        raise StoreNewer(path=str(path), found=found, known=SCHEMA_VERSION)
+    return found
+
+
 def migrate(
     connection: sqlite3.Connection, path: Path, applied_at: str, migrations: Sequence[Migration] = MIGRATIONS
 ) -> None:

@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections import Counter, OrderedDict
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
@@ -41,13 +41,14 @@ async def open_store(
     clock: Callable[[], int],
     random: Callable[[int], bytes],
     on_committed: Committed,
-) -> "AsyncIterator[SqliteStore]":
+) -> "AsyncGenerator[SqliteStore, None]":
     """Own the store at `path` for the length of the block; everything that was queued is committed before its end.
 
     `clock` (Unix milliseconds) and `random` are called in the writer's thread.
     Raises StoreLocked, StoreNewer, StoreFailed, DiskFull.
     """
     with files.locked(path):
+        files.create(path)
         ledger = await trio.to_thread.run_sync(_open, path, clock, random)
         store = SqliteStore(path, ledger, limits, on_committed)
         store.start()
@@ -70,7 +71,7 @@ def _open(path: Path, clock: Callable[[], int], random: Callable[[int], bytes]) 
 
 
 @contextmanager
-def _translated(path: Path) -> Iterator[None]:
+def _translated(path: Path) -> Generator[None, None, None]:
     try:
         yield
     except sqlite3.Error as error:
@@ -89,8 +90,8 @@ class Known:
     conversation is held: a commit finds its place, stays, and wins over the load.
     """
 
-    _found: "OrderedDict[ConversationId, Numbered]" = attrs.field(factory=OrderedDict)
-    _held: "Counter[ConversationId]" = attrs.field(factory=Counter)
+    _found: OrderedDict[ConversationId, Numbered] = attrs.field(factory=OrderedDict[ConversationId, Numbered])
+    _held: Counter[ConversationId] = attrs.field(factory=Counter[ConversationId])
 
     def get(self, conversation: ConversationId) -> Numbered | None:
         """Its number and itself."""
@@ -106,7 +107,7 @@ class Known:
         self._shrink()
 
     @contextmanager
-    def held(self, conversation: ConversationId) -> Iterator[None]:
+    def held(self, conversation: ConversationId) -> Generator[None, None, None]:
         self._held[conversation] += 1
         try:
             yield

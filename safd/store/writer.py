@@ -76,8 +76,8 @@ class Writer:
     _bytes_limit: int
     _moved: Callable[[tuple[Numbered, ...]], None]
     _token: trio.lowlevel.TrioToken = attrs.field(factory=trio.lowlevel.current_trio_token)
-    _queue: "queue.SimpleQueue[Pending | None]" = attrs.field(factory=queue.SimpleQueue)
-    _under_way: dict[Pending, None] = attrs.field(factory=dict)
+    _queue: "queue.SimpleQueue[Pending | None]" = attrs.field(factory=queue.SimpleQueue["Pending | None"])
+    _under_way: dict[Pending, None] = attrs.field(factory=dict[Pending, None])
     _bytes_under_way: int = 0
     _refusal: Callable[[], SafError] | None = None
     _ended: trio.Event = attrs.field(factory=trio.Event)
