@@ -9,13 +9,15 @@ import json
 from collections import deque
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Generic, TypeAlias, TypeVar, cast
+from typing import Generic, TypeAlias, TypeVar, assert_never
 
 import attrs
 import msgspec
 
 from saf_client import wire
 from saf_client.errors import AnswerMalformed, ConnectionLost, SafdError, from_fault
+from safd.api import lines
+from safd.model.spans import Span
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -240,13 +242,13 @@ class Session:
                 return b""
             self._greeted = True
             return _line(self._greeting_id, self.greeting)
-        lines: list[bytes] = []
+        sending: list[bytes] = []
         while self._queue:
             id_ = self._queue.popleft()
             pending = self._pending[id_]
             pending.handed = True
-            lines.append(_line(id_, pending.call))
-        return b"".join(lines)
+            sending.append(_line(id_, pending.call))
+        return b"".join(sending)
 
     def receive(self, data: bytes) -> tuple[Outcome, ...]:
         """Bytes from the daemon. Raises AnswerMalformed, after which the connection is of no use."""
@@ -319,7 +321,7 @@ class Session:
 
 
 def _line(id_: int, call: Call[object]) -> bytes:
-    return b'{"jsonrpc":"2.0","id":%d,"method":"%b","params":%b}\n' % (id_, call.method.encode(), call.params)
+    return lines.render_request(str(id_), call.method, call.params)
 
 
 def _envelope(line: bytes) -> _Envelope:
@@ -331,21 +333,19 @@ def _envelope(line: bytes) -> _Envelope:
 
 def _slow_envelope(line: bytes) -> _Envelope:
     """For what msgspec does not take: the escape of a lone surrogate, which a record may hold."""
-    try:
-        found = json.loads(line)
-        parts = wire.members(line)
-    except (ValueError, RecursionError) as error:
-        raise AnswerMalformed(f"a line is not JSON ({error})") from error
-    if not isinstance(found, dict):
-        raise AnswerMalformed("a line is not an object")
-    id_, method = cast("dict[str, object]", found).get("id"), cast("dict[str, object]", found).get("method")
-    return _Envelope(
-        id=id_ if isinstance(id_, int | str) else None,
-        method=method if isinstance(method, str) else None,
-        result=msgspec.Raw(parts.get("result", b"")),
-        error=msgspec.Raw(parts.get("error", b"")),
-        params=msgspec.Raw(parts.get("params", b"")),
-    )
+    match lines.parse(line):
+        case lines.Answer(id=id_, result=result, error=error):
+            return _Envelope(id=json.loads(id_), result=_raw(result), error=_raw(error))
+        case lines.Request(method=method, params=params):
+            return _Envelope(method=method, params=_raw(params))
+        case lines.Bad(error=cause):
+            raise AnswerMalformed(f"a line is not JSON-RPC ({cause})")
+        case _ as never:
+            assert_never(never)
+
+
+def _raw(span: Span | None) -> msgspec.Raw:
+    return msgspec.Raw(b"" if span is None else str(span).encode())
 
 
 def _notified(found: _Envelope) -> tuple[Outcome, ...]:

@@ -94,24 +94,32 @@ def render_params(asked: Params) -> bytes:
     return _members(asked)
 
 
-def _members(value: attrs.AttrsInstance) -> bytes:
+def render_result(result: attrs.AttrsInstance) -> bytes:
+    """An answer as JSON again, every field of it; spliced parts as they came."""
+    return _members(result, nulls=True)
+
+
+def _members(value: attrs.AttrsInstance, *, nulls: bool = False) -> bytes:
     parts: list[bytes] = []
     for field in attrs.fields(type(value)):
         found = getattr(value, field.name)
-        if found is not None:
-            parts.append(b'"%b":%b' % (field.name.encode(), _rendered(found, field.type)))
+        if found is not None or nulls:
+            parts.append(b'"%b":%b' % (field.name.encode(), _rendered(found, field.type, nulls=nulls)))
     return b"{%b}" % b",".join(parts)
 
 
-def _rendered(value: object, declared: object) -> bytes:
+def _rendered(value: object, declared: object, *, nulls: bool) -> bytes:
     if isinstance(value, tuple):
-        return b"[%b]" % b",".join(_rendered(item, declared) for item in cast("tuple[object, ...]", value))
+        items = cast("tuple[object, ...]", value)
+        return b"[%b]" % b",".join(_rendered(item, declared, nulls=nulls) for item in items)
+    if isinstance(value, bytes):
+        return value
     if isinstance(value, str) and not isinstance(value, Enum) and _is_exact(declared):
         return value.encode("utf-8")
     if isinstance(value, get_args(Block)):
         return codec.dump(codec.block_json(cast(Block, value)))
     if attrs.has(type(value)):
-        return _members(cast(attrs.AttrsInstance, value))
+        return _members(cast(attrs.AttrsInstance, value), nulls=nulls)
     plain = value.value if isinstance(value, Enum) else value
     return codec.dump(cast(spans.JsonValue, plain))
 

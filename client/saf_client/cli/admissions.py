@@ -1,0 +1,185 @@
+"""`saf admit` and `dismiss`: the administrator's files, written here, atomically; the daemon only reads them."""
+
+import os
+import pwd
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from saf_client import admissions_file, wire
+from saf_client.cli.asked import Asked, with_asked
+from saf_client.cli.printing import print_json
+from safd.model.admissions import UIDS_REFUSED, Admission, agent_name, file_name
+from safd.model.errors import Malformed
+from safd.model.ids import Uid
+from safd.model.principals import Mode
+
+SYSTEM_FOLDER = Path("/etc/saf/admissions.d")
+_FOLDER_MODE = 0o755
+
+_folder_option = click.option(
+    "--admissions",
+    type=click.Path(path_type=Path, file_okay=False),
+    help=f"The folder of admission files. Default: {SYSTEM_FOLDER}.",
+)
+_dry_option = click.option("--dry-run", is_flag=True, help="Show what would be written, and write nothing.")
+
+
+@click.command("admit")
+@click.argument("name", metavar="AGENT")
+@click.option("--account", required=True, help="The Unix account that it runs under.")
+@click.option("--mode", type=click.Choice([mode.value for mode in Mode]), required=True)
+@click.option("--unit", help="The systemd unit that its process must be in.")
+@click.option("--node", help="A machine-id: this machine only. `here` means this one.")
+@click.option("--group", "groups", multiple=True, help="A group that its process holds; all of them, if any is given.")
+@click.option("--reader", "readers", multiple=True, help="An account, or @GROUP, that may read its conversations.")
+@click.option("--operator", "operators", multiple=True, help="An account, or @GROUP, that may also write to them.")
+@click.option("--not-before", metavar="TIME", help="In force from then on, as 2027-01-01T00:00:00Z.")
+@click.option("--expires", metavar="TIME", help="In force until then.")
+@click.option("--no-new-privs", is_flag=True, help="Demand that its process cannot gain privileges.")
+@_folder_option
+@_dry_option
+@with_asked
+def admit_command(  # noqa: PLR0913  one parameter for each thing an admission can say
+    asked: Asked,
+    *,
+    name: str,
+    account: str,
+    mode: str,
+    unit: str | None,
+    node: str | None,
+    groups: tuple[str, ...],
+    readers: tuple[str, ...],
+    operators: tuple[str, ...],
+    not_before: str | None,
+    expires: str | None,
+    no_new_privs: bool,
+    admissions: Path | None,
+    dry_run: bool,
+) -> None:
+    """Admit AGENT to an account. What the account's file says of other agents stays as it is.
+
+    resident: the agent has the account to itself. borrowed: it runs, on purpose, under a person's account.
+    """
+    uid = _uid_of(account)
+    try:
+        agent_name(name, "AGENT")
+    except Malformed as error:
+        raise click.UsageError(str(error)) from error
+    admission = Admission(
+        agent=name,
+        mode=Mode(mode),
+        node=_machine_id() if node == "here" else node,
+        unit=unit,
+        groups=groups or None,
+        readers=readers,
+        operators=operators,
+        not_before=_moment(not_before, "--not-before"),
+        expires=_moment(expires, "--expires"),
+        no_new_privs=no_new_privs,
+    )
+    folder = admissions or SYSTEM_FOLDER
+    text = admissions_file.with_agent(
+        admissions_file.read_text(folder, uid), uid=uid, account=account, admission=admission
+    )
+    if not dry_run:
+        _must_be_able(folder, admissions)
+        folder.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+        admissions_file.write(folder, uid, text)
+    what = f"{name} is admitted to {account} (uid {uid}) as {mode}"
+    _report(asked, folder / file_name(uid), text, what, dry_run=dry_run)
+
+
+@click.command("dismiss")
+@click.argument("name", metavar="AGENT")
+@click.option("--account", help="Which account's file, where the agent is admitted to several.")
+@_folder_option
+@_dry_option
+@with_asked
+def dismiss_command(
+    asked: Asked, *, name: str, account: str | None, admissions: Path | None, dry_run: bool
+) -> int | None:
+    """Take AGENT's admission back; its file goes with the last agent in it."""
+    from saf_client.cli.app import NOTHING_FOUND
+
+    folder = admissions or SYSTEM_FOLDER
+    uids = _admitting(folder, name) if account is None else [_uid_of(account)]
+    uids = [uid for uid in uids if admissions_file.read_text(folder, uid) is not None]
+    if not uids:
+        click.echo(f"saf: {name} is not admitted in {folder}. [admission_missing]", err=True)
+        return NOTHING_FOUND
+    if len(uids) > 1:
+        names = ", ".join(map(str, uids))
+        raise click.UsageError(f"{name} is admitted to several accounts (uids {names}). Say which one with --account.")
+    uid = uids[0]
+    held = admissions_file.read_text(folder, uid) or ""
+    text = admissions_file.without_agent(held, uid=uid, agent=name)
+    if not dry_run:
+        _must_be_able(folder, admissions)
+        if text is None:
+            admissions_file.remove(folder, uid)
+        else:
+            admissions_file.write(folder, uid, text)
+    _report(asked, folder / file_name(uid), text, f"{name} is dismissed from uid {uid}", dry_run=dry_run)
+    return None
+
+
+def _uid_of(account: str) -> Uid:
+    """By name or number. root, nobody and the uids that stand for no one are refused: nothing is an agent there."""
+    try:
+        found = pwd.getpwuid(int(account)) if account.isdecimal() else pwd.getpwnam(account)
+    except (KeyError, OverflowError) as error:
+        raise click.UsageError(f"There is no account {account!r} on this node.") from error
+    if found.pw_uid in UIDS_REFUSED or found.pw_name == "nobody":
+        raise click.UsageError(
+            f"{found.pw_name} (uid {found.pw_uid}) is nobody's own account. Make one: useradd --system NAME."
+        )
+    return Uid(found.pw_uid)
+
+
+def _admitting(folder: Path, name: str) -> list[Uid]:
+    from safd.model.admissions import parse_admission, uid_of_file
+
+    found: list[Uid] = []
+    for path in sorted(folder.glob("*.toml")) if folder.is_dir() else []:
+        uid = uid_of_file(path.name)
+        if uid is not None and parse_admission(path.read_text(encoding="utf-8"), str(path)).find(name) is not None:
+            found.append(uid)
+    return found
+
+
+def _must_be_able(folder: Path, asked_for: Path | None) -> None:
+    if asked_for is None and os.geteuid() != 0:
+        raise click.UsageError(
+            f"{folder} belongs to root: run this with sudo. "
+            "A daemon of your own reads another folder: name it with --admissions DIR."
+        )
+
+
+def _moment(text: str | None, option: str) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise click.UsageError(f"{option} must be a date and time, as 2027-01-01T00:00:00Z, not {text!r}.") from error
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+
+def _machine_id() -> str:
+    return Path("/etc/machine-id").read_text(encoding="ascii").strip()
+
+
+def _report(asked: Asked, path: Path, text: str | None, what: str, *, dry_run: bool) -> None:
+    if asked.as_json:
+        print_json(wire.json_text({"path": str(path), "written": not dry_run, "text": text}))
+        return
+    click.echo(
+        f"{'Would write' if dry_run else 'Wrote'} {path}: {what}."
+        if text is not None
+        else f"{'Would remove' if dry_run else 'Removed'} {path}: {what}."
+    )
+    if text is not None:
+        click.echo()
+        click.echo(text, nl=False)

@@ -1,0 +1,61 @@
+"""What every command is asked with: the output's form, the socket, the agent; and how a command gets its client."""
+
+import functools
+from collections.abc import Callable
+from typing import Concatenate, ParamSpec
+
+import attrs
+import click
+
+from saf_client import sync
+from safd.model.errors import IdMalformed
+from safd.model.ids import ConversationId, parse_conversation_id
+
+P = ParamSpec("P")
+
+
+@attrs.frozen(kw_only=True)
+class Asked:
+    as_json: bool = False
+    socket: str | None = None
+    agent: str | None = None
+
+    def connect(self, *, deadline_s: float = sync.DEADLINE_S) -> sync.Client:
+        """Raises NoDaemon, which says what was tried."""
+        return sync.connect(self.socket, agent=self.agent, deadline_s=deadline_s)
+
+
+def with_asked(command: Callable[Concatenate[Asked, P], int | None]) -> Callable[P, int | None]:
+    """Give a command the common options, before or after its name, as its first argument."""
+
+    @click.option("--json", "as_json", is_flag=True, help="JSON instead of text.")
+    @click.option("--socket", metavar="PATH", help="The daemon's socket.")
+    @click.option("--agent", metavar="NAME", help="The agent that you say you are.")
+    @click.pass_context
+    @functools.wraps(command)
+    def called(ctx: click.Context, /, *args: P.args, **kwargs: P.kwargs) -> int | None:
+        found: object = ctx.obj
+        outer = found if isinstance(found, Asked) else Asked()
+        asked = Asked(
+            as_json=bool(kwargs.pop("as_json", False)) or outer.as_json,
+            socket=_text(kwargs.pop("socket", None)) or outer.socket,
+            agent=_text(kwargs.pop("agent", None)) or outer.agent,
+        )
+        return command(asked, *args, **kwargs)
+
+    return called
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def conversation_id(ctx: click.Context, param: click.Parameter, value: str) -> ConversationId:
+    """A callback for an argument that names a conversation: what is no id is wrong use."""
+    try:
+        return parse_conversation_id(value)
+    except IdMalformed as error:
+        raise click.BadParameter(str(error), ctx, param) from error
+
+
+conversation_argument = click.argument("conversation", metavar="CONV", callback=conversation_id)

@@ -1,0 +1,1 @@
+"""Import and export: one foreign transcript format per module, pure."""
