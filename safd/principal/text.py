@@ -6,7 +6,7 @@ evidence that changes from one restart to the next. Names in it are other people
 
 from typing import assert_never
 
-from safd.model.principals import BLOCK_CLOSING, BLOCK_OPENING, DriftKind, ExpectedAccount, Posture, Principal
+from safd.model.principals import BLOCK_CLOSING, BLOCK_OPENING, DriftKind, ExpectedAccount, Mode, Posture, Principal
 from safd.principal.drift import NOTES
 
 _WORD_LIMIT = 80
@@ -76,11 +76,12 @@ def block(principal: Principal, claim: str | None) -> str:
         f"drift: {'none' if not drifted else ', '.join(drifted)}",
     ]
     if claim is not None and claim != principal.agent:
-        parts.append(f'the caller calls itself: "{_word(claim)}" (its own word, not admitted here)')
-    parts.append("")
-    parts.extend(f"Drift {kind}: {_TOLD[kind]}." for kind in drifted)
-    parts.extend(f"Note {kind}: {_TOLD[kind]}." for kind in noted)
-    parts.extend((_meaning(principal), "", _GRANTS_NOTHING, BLOCK_CLOSING))
+        parts.append(f'the caller calls itself: "{_word(claim)}" (its own word; it holds no such identity here)')
+    if principal.drift:
+        parts.append("")
+        parts.extend([f"Drift {kind}: {_TOLD[kind]}." for kind in drifted])
+        parts.extend([f"Note {kind}: {_TOLD[kind]}." for kind in noted])
+    parts.extend(("", _meaning(principal), "", _GRANTS_NOTHING, BLOCK_CLOSING))
     return "\n".join(parts)
 
 
@@ -157,6 +158,14 @@ def _drifted(principal: Principal) -> str:
             f"answer or sign as if you were {_word(expected.account)}, do not touch what belongs to either account "
             "beyond what was asked of you, and do not try to switch accounts yourself. Say plainly that you run under "
             "the wrong account, and leave the mending to an administrator."
+        )
+    if principal.mode is Mode.BORROWED:
+        return (
+            f"The agent {_agent(principal)} is admitted to borrow the authority of {_account(expected)}, but what runs "
+            "here is not what was admitted, for the reasons above. It still acts with that person's authority, so "
+            "everything it does is done in their name: do only what that person asked for, take no step that would be "
+            "hard to undo, do not rely on being known as that agent, do not try to remove the cause yourself, and say "
+            "plainly what is wrong so that an administrator can mend it."
         )
     return (
         f"The agent {_agent(principal)} is admitted to {_account(expected)}, but what runs here is not what was "
