@@ -9,7 +9,7 @@ import attrs
 
 from safd.model.conversations import Conversation
 from safd.model.ids import MessageId, Seq
-from safd.model.marks import BlockRef, Cleared, Compacted, Restored
+from safd.model.marks import BlockRef, Mark
 from safd.model.principals import Drift, Principal
 from safd.model.projections import PrefixBreak, Repair, StablePrefix, Target
 from safd.model.turns import Turn
@@ -94,13 +94,18 @@ class Replayed:
 class Microcompacted:
     """`mark` is None where nothing was left to clear."""
 
-    mark: Cleared | Restored | None
+    mark: Mark | None
     cleared: tuple[BlockRef, ...]
 
 
 @attrs.frozen(kw_only=True)
 class CompactedThrough:
-    mark: Compacted
+    mark: Mark
+
+
+@attrs.frozen(kw_only=True)
+class OneMark:
+    mark: Mark
 
 
 @attrs.frozen(kw_only=True)
@@ -181,6 +186,7 @@ Result: TypeAlias = (
     | Replayed
     | Microcompacted
     | CompactedThrough
+    | OneMark
     | OneTurn
     | Observed
     | DriftReport

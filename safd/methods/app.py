@@ -14,6 +14,7 @@ from safd.methods import conversation, guard, node, record, sight, turns
 from safd.methods import replay as replaying
 from safd.methods.context import Call, Peer, Services
 from safd.methods.subscription import Subscription
+from safd.node.peer import PeerPin
 from safd.principal.facts import Sender
 
 Answer: TypeAlias = results.Result | Subscription
@@ -23,13 +24,20 @@ Answer: TypeAlias = results.Result | Subscription
 class App:
     services: Services
 
+    def connected(self, pin: PeerPin) -> Peer:
+        peer = Peer(pin=pin)
+        self.services.peers.add(peer)
+        return peer
+
+    def disconnected(self, peer: Peer) -> None:
+        self.services.peers.discard(peer)
+
+    async def may_administer(self, peer: Peer, senders: frozenset[Sender]) -> None:
+        """Returns for administrators. Raises NotAdministrator, or what an unfit caller is refused with."""
+        await guard.require_administrator(await guard.observed(self.services, peer, senders, peer.claim))
+
     async def answer(
-        self,
-        peer: Peer,
-        method: Method,
-        given: door.Given,
-        senders: frozenset[Sender],
-        claim: str | None,
+        self, peer: Peer, method: Method, given: door.Given, senders: frozenset[Sender], claim: str | None
     ) -> Answer:
         """Raises SafError for whatever is refused or fails; `claim` None means the connection's own."""
         call = await guard.observed(self.services, peer, senders, claim if claim is not None else peer.claim)

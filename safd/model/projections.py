@@ -62,6 +62,7 @@ class RepairKind(StrEnum):
     ROLE_ORDER = "role_order"
     SUMMARY_UNUSED = "summary_unused"
     WHITESPACE_TRIMMED = "whitespace_trimmed"
+    ROW_UNREADABLE = "row_unreadable"
 
 
 @attrs.frozen(kw_only=True)
