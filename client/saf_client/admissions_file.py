@@ -5,6 +5,7 @@ write them. Each text is parsed by the daemon's own strict reader before it is w
 """
 
 import os
+import secrets
 from pathlib import Path
 
 import tomlkit
@@ -77,7 +78,7 @@ def write(folder: Path, uid: Uid, text: str) -> AccountAdmission:
     """
     admission = parse_admission(text, file_name(uid))
     target = folder / file_name(uid)
-    waiting = folder / f".{file_name(uid)}.{os.getpid()}"
+    waiting = folder / f".{file_name(uid)}.{secrets.token_hex(8)}"
     descriptor = os.open(waiting, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, _MODE)
     try:
         with os.fdopen(descriptor, "wb") as file:
