@@ -12,7 +12,7 @@ import attrs
 import trio
 
 from safd.api.results import ReplayUsage
-from safd.model import codec, spans
+from safd.model import codec, fastparse, spans
 from safd.model.errors import Malformed, RowUnreadable
 from safd.model.ids import ConversationId, Seq
 from safd.model.marks import Mark
@@ -167,7 +167,7 @@ def parse_row(row: AnyRow) -> StoredMessage | DamagedRow:
     match row:
         case Row():
             try:
-                return codec.parse_stored(spans.trusted(row.text.decode("utf-8")))
+                return fastparse.parse_stored(row.text) or codec.parse_stored(spans.trusted(row.text.decode("utf-8")))
             except (Malformed, UnicodeDecodeError, ValueError) as error:
                 return DamagedRow(seq=row.seq, code=RowUnreadable.code, reason=str(error))
         case DamagedRow():

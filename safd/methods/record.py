@@ -11,7 +11,7 @@ from safd.methods import guard
 from safd.methods.context import Call
 from safd.methods.events import turn_event
 from safd.methods.subscription import Subscription
-from safd.model import codec, spans
+from safd.model import codec, fastparse, spans
 from safd.model.errors import CursorGone, MessagesTooMany, MessageTooLarge, SubscriptionMissing, ValueNotAllowed
 from safd.model.turns import LIVE
 from safd.settings import Limits
@@ -57,7 +57,11 @@ async def append(call: Call, asked: params.Append) -> results.Appended:
 def _check(messages: tuple[params.OfferedText, ...], limits: Limits) -> None:
     for index, text in enumerate(messages):
         path = f"messages[{index}]"
-        codec.parse_message(spans.trusted(text, path))
+        message = fastparse.parse_message(text)
+        if message is None:
+            codec.parse_message(spans.trusted(text, path))
+        else:
+            codec.refuse_principal(message, path)
         size = len(text) if text.isascii() else len(text.encode())
         if size > limits.message_bytes:
             raise MessageTooLarge(path=path, size_bytes=size, limit_bytes=limits.message_bytes)
