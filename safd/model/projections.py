@@ -51,9 +51,11 @@ class RepairKind(StrEnum):
     NAME_MAPPED = "name_mapped"
     INPUT_INVALID = "input_invalid"
     REASONING_OMITTED = "reasoning_omitted"
+    REASONING_MISSING = "reasoning_missing"
     IMAGE_UNSEEN = "image_unseen"
     IMAGE_UNSUPPORTED = "image_unsupported"
     IMAGE_MOVED = "image_moved"
+    IMAGE_UNWRAPPED = "image_unwrapped"
     TEXT_EMPTY = "text_empty"
     TEXT_UNICODE = "text_unicode"
     OUTPUT_EMPTY = "output_empty"
@@ -62,6 +64,7 @@ class RepairKind(StrEnum):
     ROLE_ORDER = "role_order"
     SUMMARY_UNUSED = "summary_unused"
     WHITESPACE_TRIMMED = "whitespace_trimmed"
+    ENDS_WITH_ASSISTANT = "ends_with_assistant"
     ROW_UNREADABLE = "row_unreadable"
 
 
