@@ -182,7 +182,7 @@ class AdmissionsDir:
                 return AdmissionUnreadable(path=path, reason=_reason(error))
             finally:
                 os.close(descriptor)
-            if _signature(before) == _signature(after) and len(body) == before.st_size:
+            if _same(before, after) and len(body) == before.st_size:
                 return self._parse(uid, body, path)
         return AdmissionUnreadable(path=path, reason="it changed while it was read")
 
@@ -218,18 +218,12 @@ def _parsed(body: bytes, path: str) -> AccountAdmission | AdmissionInvalid:
         return AdmissionInvalid(path=path, reason=str(error))
 
 
-def _signature(found: os.stat_result) -> tuple[int, ...]:
-    """The modification time can be set back; the change time cannot."""
+def _same(before: os.stat_result, after: os.stat_result) -> bool:
+    """Of one descriptor: the modification time can be set back, the change time cannot."""
     return (
-        found.st_dev,
-        found.st_ino,
-        found.st_mode,
-        found.st_uid,
-        found.st_gid,
-        found.st_nlink,
-        found.st_size,
-        found.st_mtime_ns,
-        found.st_ctime_ns,
+        before.st_ctime_ns == after.st_ctime_ns
+        and before.st_mtime_ns == after.st_mtime_ns
+        and before.st_size == after.st_size
     )
 
 

@@ -6,6 +6,7 @@ the unit's own affair: inside `user@UID.service` a person may create a folder of
 anywhere in the path would believe such a folder.
 """
 
+import functools
 import re
 from enum import StrEnum
 from typing import TypeAlias
@@ -101,6 +102,7 @@ def layout_of(own: str) -> Layout:
     return Layout.NAMED if unified is None and named is not None else Layout.UNIFIED
 
 
+@functools.lru_cache(maxsize=1024)
 def cgroup_of(text: str, layout: Layout) -> Cgroup:
     """The path that counts, or why it cannot be relied on.
 
@@ -131,6 +133,7 @@ def _named(text: str) -> str | None:
     return None
 
 
+@functools.lru_cache(maxsize=1024)
 def unit_of(path: str) -> UnitOf:
     components = [component for component in path.split("/") if component]
     index = _first_below_slices(components, 0)
