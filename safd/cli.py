@@ -97,7 +97,13 @@ _store_option = click.option(
     help="The folder of admission files, owned by root or by you. Default: /etc/saf/admissions.d, or the XDG "
     "configuration folder.",
 )
-def serve(socket_path: Path | None, store: Path | None, admissions: Path | None) -> None:
+@click.option(
+    "--shared/--private",
+    default=None,
+    help="Whether other accounts may connect to a socket made here. Default: only to the node's own daemon (run by "
+    "root or the account safd).",
+)
+def serve(socket_path: Path | None, store: Path | None, admissions: Path | None, shared: bool | None) -> None:
     """Serve this node (or, for a person, this account) until SIGTERM."""
     faulthandler.enable()
     import trio
@@ -106,9 +112,10 @@ def serve(socket_path: Path | None, store: Path | None, admissions: Path | None)
     from safd.node import systemd
     from safd.settings import Settings
 
-    passed = socket_path is None and daemon.SOCKET_NAME in systemd.passed_sockets()
+    passed = systemd.passed_sockets().get(daemon.SOCKET_NAME) if socket_path is None else None
     settings = Settings(
-        socket=None if passed else (socket_path or default_socket()).absolute(),
+        socket=None if passed is not None else (socket_path or default_socket()).absolute(),
+        shared=is_system_daemon() if shared is None else shared,
         store=(store or default_store()).absolute(),
         admissions=(admissions or default_admissions()).absolute(),
         user_mode=admissions is not None or not is_system_daemon(),
@@ -116,7 +123,7 @@ def serve(socket_path: Path | None, store: Path | None, admissions: Path | None)
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
     with _named():
         try:
-            trio.run(daemon.run, settings)
+            trio.run(daemon.run, settings, passed)
         except OSError as error:
             _fail("os_error", f"safd cannot start: {error}")
 

@@ -8,6 +8,8 @@ import os
 import signal
 import socket
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 
 import trio
@@ -23,8 +25,9 @@ from safd.model.ids import ConversationId
 from safd.model.moments import rfc3339
 from safd.node import systemd
 from safd.node.identity import read_node
+from safd.node.kernel import Kernel
 from safd.node.observe import Observer
-from safd.node.peer import Kernel, prepare_listener
+from safd.node.peer import prepare_listener
 from safd.serve import listener
 from safd.serve.metrics import Metrics
 from safd.settings import Settings
@@ -38,7 +41,7 @@ def unix_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-async def run(settings: Settings) -> None:
+async def run(settings: Settings, passed: socket.socket | None = None) -> None:
     """Serve until SIGTERM or SIGINT. Raises SafError or OSError when it cannot start."""
     kernel = Kernel.probe()
     metrics = Metrics()
@@ -49,7 +52,7 @@ async def run(settings: Settings) -> None:
             for row in rows:
                 feed.publish(conversation, row_event(row))
 
-    with _listening(settings, kernel) as sock:
+    with _listening(settings, passed, kernel) as sock:
         async with (
             open_store(
                 settings.store, limits=settings.limits, clock=unix_ms, random=os.urandom, on_committed=committed
@@ -88,13 +91,17 @@ async def run(settings: Settings) -> None:
             nursery.cancel_scope.cancel()
 
 
-def _listening(settings: Settings, kernel: Kernel) -> socket.socket:
-    passed = systemd.passed_sockets()
-    if settings.socket is not None:
-        return listener.bind(settings.socket, user_mode=settings.user_mode, kernel=kernel)
-    sock = passed[SOCKET_NAME]
-    prepare_listener(sock, kernel)
-    return sock
+@contextmanager
+def _listening(settings: Settings, passed: socket.socket | None, kernel: Kernel) -> Iterator[socket.socket]:
+    if passed is not None:
+        with passed:
+            prepare_listener(passed, kernel)
+            yield passed
+    elif settings.socket is not None:
+        with listener.bind(settings.socket, shared=settings.shared, kernel=kernel) as bound:
+            yield bound
+    else:
+        raise ValueError("neither a socket was passed nor a place for one named")
 
 
 async def _wait_for_stop() -> None:

@@ -35,9 +35,13 @@ class Limits:
 
 @attrs.frozen(kw_only=True)
 class Settings:
-    """`socket` None means: the socket that systemd passed."""
+    """`socket` None means: the socket that systemd passed. `shared`: other accounts may connect to one made here.
+
+    `user_mode`: admissions may belong to the daemon's own user as well as to root.
+    """
 
     socket: Path | None
+    shared: bool
     store: Path
     admissions: Path
     user_mode: bool

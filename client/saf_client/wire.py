@@ -17,7 +17,7 @@ import msgspec
 
 from saf_client.errors import AnswerMalformed
 from safd.api.params import OfferedText, Params
-from safd.api.results import RawJson
+from safd.api.results import RawJson, Spliced
 from safd.model import codec, spans
 from safd.model.blocks import Block, JsonText
 from safd.model.errors import FieldType, TextNotUtf8
@@ -165,6 +165,8 @@ def read(result: type[T], raw: bytes) -> T:
 def _reader(declared: Hashable) -> _Read:
     if declared is RawJson:
         return bytes
+    if declared is Spliced:
+        return lambda raw: Spliced((raw,))
     if declared is JsonText:
         return lambda raw: raw.decode("utf-8")
     if declared == tuple[Block, ...]:

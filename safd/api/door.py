@@ -17,7 +17,7 @@ import orjson
 from cattrs import Converter
 
 from safd.api.params import OfferedText, Params
-from safd.api.results import RawJson, Result
+from safd.api.results import RawJson, Result, Spliced
 from safd.model import codec, ids, spans
 from safd.model.blocks import Block, Image, JsonText, Reasoning, Text, ToolResult, ToolUse
 from safd.model.errors import FieldMissing, FieldType, FieldUnknown, KeyDuplicate, ValueNotAllowed
@@ -299,6 +299,8 @@ def render_pieces(result: Result) -> list[bytes]:
         opening = b","
         if not field.raw:
             pieces.append(name + codec.dump(field.plain(value)))
+        elif isinstance(value, Spliced):
+            pieces += (name, *value.pieces)
         elif isinstance(value, tuple):
             pieces += (name + b"[", *_separated(cast("tuple[bytes, ...]", value)), b"]")
         else:
@@ -325,7 +327,7 @@ class _Written:
 @cache
 def _written(cls: type[attrs.AttrsInstance]) -> tuple[_Written, ...]:
     return tuple(
-        _Written(field.name, field.type in (RawJson, tuple[RawJson, ...]), _plain.get_unstructure_hook(field.type))
+        _Written(field.name, field.type in (RawJson, Spliced, tuple[RawJson, ...]), _plain.get_unstructure_hook(field.type))
         for field in attrs.fields(attrs.resolve_types(cls))
     )
 

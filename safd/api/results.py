@@ -17,6 +17,17 @@ from safd.model.turns import Turn
 RawJson = NewType("RawJson", bytes)
 
 
+@attrs.frozen
+class Spliced:
+    """One JSON value in pieces that need no joining on their way out: a payload can be tens of megabytes."""
+
+    pieces: tuple[bytes, ...]
+
+    @property
+    def text(self) -> bytes:
+        return self.pieces[0] if len(self.pieces) == 1 else b"".join(self.pieces)
+
+
 @attrs.frozen(kw_only=True)
 class Hello:
     server: str
@@ -80,7 +91,7 @@ class ReplayUsage:
 @attrs.frozen(kw_only=True)
 class Replayed:
     target: Target
-    payload: RawJson
+    payload: Spliced
     principal: Principal
     repairs: tuple[Repair, ...]
     stable_prefix: StablePrefix

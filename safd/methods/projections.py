@@ -6,6 +6,8 @@ projection, others wait for the same one.
 """
 
 from collections import OrderedDict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import assert_never
 
 import attrs
@@ -70,8 +72,9 @@ class Projections:
         for key in [key for key in self._warm if key.conversation == conversation]:
             del self._warm[key]
 
-    async def at_head(self, key: Key, head: Seq) -> Warm:
-        """The projection of everything stored up to `head`, or further."""
+    @asynccontextmanager
+    async def at_head(self, key: Key, head: Seq) -> AsyncIterator[Warm]:
+        """The projection of everything stored up to `head`, or further; nobody else extends it meanwhile."""
         warm = self._warm.get(key)
         if warm is None:
             warm = await self._start(key)
@@ -79,8 +82,8 @@ class Projections:
         async with warm.lock:
             while warm.seq < head:
                 await self._extend(warm)
-        self._shrink()
-        return warm
+            self._shrink()
+            yield warm
 
     async def messages(self, conversation: ConversationId, head: Seq) -> tuple[StoredMessage, ...]:
         """Every readable message up to `head`, as types."""

@@ -4,11 +4,12 @@ from safd.api import params, results
 from safd.api.methods import Action
 from safd.methods import guard
 from safd.methods.context import Call
-from safd.methods.projections import Key
+from safd.methods.projections import Key, Warm
 from safd.model.errors import PrincipalInRecord, RowUnreadable
-from safd.model.principals import BLOCK_OPENING
+from safd.model.principals import BLOCK_OPENING, Principal
 from safd.model.projections import Repair, RepairKind
 from safd.model.turns import LIVE
+from safd.replay.project import Rendered
 from safd.store.port import DamagedRow
 
 
@@ -17,25 +18,27 @@ async def replay(call: Call, asked: params.Replay) -> results.Replayed:
     principal = (await guard.claiming(call, asked.agent)).principal
     system = _system(asked.system)
     found = await guard.conversation_for(call, asked.conversation, Action.READ)
-    warm = await services.projections.at_head(
-        Key(
-            conversation=asked.conversation,
-            target=asked.target,
-            capabilities=asked.capabilities,
-            provider=asked.provider,
-            model=asked.model,
-        ),
-        found.head_seq,
+    key = Key(
+        conversation=asked.conversation,
+        target=asked.target,
+        capabilities=asked.capabilities,
+        provider=asked.provider,
+        model=asked.model,
     )
-    # nothing below waits: what is rendered is one moment of the record and of its turn
-    now = services.store.known(asked.conversation) or found
-    live_after = now.turn.after_seq if now.turn is not None and now.turn.state in LIVE else None
-    rendered = warm.projection.render(
-        system=system, principal_text=principal.text, live_after=live_after, since=asked.since
-    )
+    async with services.projections.at_head(key, found.head_seq) as warm:
+        # nothing below waits: what is rendered is one moment of the record and of its turn
+        now = services.store.known(asked.conversation) or found
+        live_after = now.turn.after_seq if now.turn is not None and now.turn.state in LIVE else None
+        rendered = warm.projection.render(
+            system=system, principal_text=principal.text, live_after=live_after, since=asked.since
+        )
+        return _answer(asked, principal, warm, rendered)
+
+
+def _answer(asked: params.Replay, principal: Principal, warm: Warm, rendered: Rendered) -> results.Replayed:
     return results.Replayed(
         target=asked.target,
-        payload=rendered.payload,
+        payload=results.Spliced(rendered.payload),
         principal=principal,
         repairs=tuple(map(_left_out, warm.damaged)) + rendered.repairs,
         stable_prefix=rendered.stable_prefix,
