@@ -137,7 +137,7 @@ async def test_missing_and_unreadable_files(files: Path) -> None:
 
 async def test_libc_agrees_with_python() -> None:
     """The own calls into libc give what the standard library gives, and tell an absent name from a failure."""
-    own = pwd.getpwuid(os.getuid())
+    own = pwd.getpwuid(0)
     assert nss.name_of_uid(own.pw_uid) == own.pw_name
     assert nss.uid_of_name(own.pw_name) == own.pw_uid
     assert nss.gid_of_name("root") == 0
