@@ -246,3 +246,28 @@ def test_places_of_an_agent(folder: Path) -> None:
     assert admissions.places_of("x", Uid(1), node) == (eight, six, nine)
     assert admissions.places_of("x", Uid(8), node) == (six, nine)
     assert admissions.places_of("y", Uid(1), node) == ()
+
+
+@pytest.mark.parametrize("times", [1, 100])
+def test_an_edit_during_the_read(folder: Path, monkeypatch: pytest.MonkeyPatch, times: int) -> None:
+    """A text that changes in place while it is read is read again; one that never rests is unreadable."""
+    path = _write(folder)
+    genuine = os.read
+    left = [times]
+
+    def read(descriptor: int, size: int) -> bytes:
+        torn = genuine(descriptor, size)
+        if left[0] > 0:
+            left[0] -= 1
+            before = path.stat()
+            path.write_text(TEXT.replace("resident", "borrowed"))  # as long as before
+            os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + left[0]))
+        return torn
+
+    monkeypatch.setattr(os, "read", read)
+    found = AdmissionsDir(folder, OWNERS).read(UID)
+    if times == 1:
+        assert isinstance(found, AccountAdmission)
+        assert found.agents[0].mode is Mode.BORROWED
+    else:
+        assert isinstance(found, AdmissionUnreadable)
