@@ -327,7 +327,9 @@ class _Written:
 @cache
 def _written(cls: type[attrs.AttrsInstance]) -> tuple[_Written, ...]:
     return tuple(
-        _Written(field.name, field.type in (RawJson, Spliced, tuple[RawJson, ...]), _plain.get_unstructure_hook(field.type))
+        _Written(
+            field.name, field.type in (RawJson, Spliced, tuple[RawJson, ...]), _plain.get_unstructure_hook(field.type)
+        )
         for field in attrs.fields(attrs.resolve_types(cls))
     )
 

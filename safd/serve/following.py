@@ -1,0 +1,31 @@
+"""Live events to one reader: as they come, with a look at the reader's right to them at each heartbeat."""
+
+from collections.abc import Callable
+
+import trio
+
+from safd.api.events import LiveEvent
+from safd.methods.subscription import Subscription
+from safd.serve.outgoing import Outgoing
+
+
+async def follow(
+    subscription: Subscription,
+    outgoing: Outgoing,
+    heartbeat_s: float,
+    frame: Callable[[LiveEvent], bytes],
+    beat: bytes | None,
+) -> None:
+    """Never returns. Raises PeerGone, and what the reader would be refused with now.
+
+    The heartbeat comes at its time however much is told, so that a right that was lost ends a busy stream too. It
+    may fall into the middle of a frame: what is queued is sent before anything else.
+    """
+    while True:
+        with trio.move_on_after(heartbeat_s):
+            while True:
+                await outgoing.send([frame(event) for event in await subscription.next()])
+        await outgoing.flush()
+        await subscription.still_allowed()
+        if beat is not None:
+            await outgoing.send([beat])
