@@ -85,8 +85,10 @@ async def run(settings: Settings, passed: socket.socket | None = None) -> None:
             await resume_watches(services)
             nursery.start_soon(_watchdog)
             await nursery.start(partial(listener.serve, settings.limits, sock, kernel, App(services), metrics))
-            systemd.notify("READY=1", f"STATUS=serving {sock.getsockname()}")
-            await _wait_for_stop()
+            # whoever is told READY may send SIGTERM at once
+            with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as stops:
+                systemd.notify("READY=1", f"STATUS=serving {sock.getsockname()}")
+                await anext(aiter(stops))
             systemd.notify("STOPPING=1")
             nursery.cancel_scope.cancel()
 
@@ -102,12 +104,6 @@ def _listening(settings: Settings, passed: socket.socket | None, kernel: Kernel)
             yield bound
     else:
         raise ValueError("neither a socket was passed nor a place for one named")
-
-
-async def _wait_for_stop() -> None:
-    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-        async for _ in signals:
-            return
 
 
 async def _watchdog() -> None:

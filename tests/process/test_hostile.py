@@ -11,7 +11,7 @@ import pytest
 
 from tests.daemon import Daemon, Line, request, running, user_text
 
-GENEROUS_BYTES = 700 * 1024 * 1024
+GENEROUS_BYTES = 800 * 1024 * 1024
 KINDS: dict[str, Callable[[socket.socket], None]] = {}
 
 
@@ -161,6 +161,9 @@ def passed_descriptors(sock: socket.socket) -> None:
     try:
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [pipe[0], pipe[1]] * 20))]
         sock.sendmsg([request("principal.observe", {})], rights)
+    except PermissionError:
+        # a kernel with SO_PASSRIGHTS, and a daemon that took none: nothing of it was sent
+        sock.sendall(request("principal.observe", {}))
     finally:
         os.close(pipe[0])
         os.close(pipe[1])
@@ -238,7 +241,10 @@ def test_descriptors_are_not_left_in_the_daemon(daemon: Daemon, bystander: Line)
 
 @pytest.mark.slow
 def test_memory_is_bounded(tmp_path: Path) -> None:
-    """A crowd that sends endless requests and reads nothing costs a bounded amount; a neighbour is still served."""
+    """A crowd that sends endless requests and reads nothing costs a bounded amount; a neighbour is still served.
+
+    Forty senders of 30 MB share what all requests together may take (256 MB); ten readers hold 20 MB each.
+    """
     with running(tmp_path) as daemon, daemon.connect() as line:
         made = line.call("conversation.create", {})["conversation"]["id"]
         big = "x" * 1_000_000
@@ -246,13 +252,13 @@ def test_memory_is_bounded(tmp_path: Path) -> None:
             line.call("conversation.append", {"conversation": made, "messages": [user_text(big)]})
         crowd: list[socket.socket] = []
         try:
-            for number in range(40):
+            for number in range(50):
                 sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
                 crowd.append(sock)
                 sock.connect(str(daemon.socket))
                 sock.settimeout(2)
                 try:
-                    if number % 2:
+                    if number % 5 == 0:
                         sock.sendall(request("conversation.messages", {"conversation": made}) * 10)
                     else:
                         sock.sendall(b'{"jsonrpc":"2.0","id":1,"method":"x","params":{"a":"' + b"x" * 30_000_000)
