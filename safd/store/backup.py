@@ -41,6 +41,7 @@ def restore(saved: Path, path: Path, progress: Progress, *, replace: bool = Fals
         with files.reading(saved) as source, _whole_or_not_at_all(path) as part:
             _copy(source, part, progress)
             _discard_log(path)
+            _hand_over(part, path.parent)
         return report
 
 
@@ -76,6 +77,14 @@ def _whole_or_not_at_all(target: Path) -> Generator[Path, None, None]:
         raise files.translate_os(error, target) from error
     finally:
         part.unlink(missing_ok=True)
+
+
+def _hand_over(part: Path, folder: Path) -> None:
+    descriptor = os.open(part, os.O_RDONLY)
+    try:
+        files.hand_over(descriptor, folder)
+    finally:
+        os.close(descriptor)
 
 
 def _fresh(part: Path) -> int:

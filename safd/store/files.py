@@ -28,6 +28,7 @@ def locked(path: Path) -> Generator[None, None, None]:
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = private(Path(f"{path}.lock"))
+        hand_over(lock, path.parent)
     except OSError as error:
         raise translate_os(error, path) from error
     try:
@@ -43,7 +44,11 @@ def locked(path: Path) -> Generator[None, None, None]:
 def create(path: Path) -> None:
     """Make the store's file where it is missing, for its owner only. SQLite gives its log the same mode."""
     try:
-        os.close(private(path))
+        descriptor = private(path)
+        try:
+            hand_over(descriptor, path.parent)
+        finally:
+            os.close(descriptor)
         sync_folder(path.parent)
     except OSError as error:
         raise translate_os(error, path) from error
@@ -87,7 +92,7 @@ def grow_wal(connection: sqlite3.Connection, path: Path) -> None:
     try:
         connection.execute("BEGIN IMMEDIATE")
         connection.execute("CREATE TABLE ballast (body BLOB)")
-        connection.execute("INSERT INTO ballast VALUES (zeroblob(?))", (GROWN_WAL_BYTES,))
+        connection.execute("INSERT INTO ballast VALUES (zeroblob(?))", (GROWN_WAL_BYTES + 100 * PAGE_BYTES,))
     except sqlite3.Error as error:
         if not is_full(error, path):
             raise
@@ -123,6 +128,13 @@ def translate_os(error: OSError, path: Path) -> SafError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return DiskFull(path=str(path))
     return StoreFailed(path=str(path), reason=str(error))
+
+
+def hand_over(descriptor: int, folder: Path) -> None:
+    """Give a file that root made to the folder's owner: the daemon must be able to open what an administrator did."""
+    if os.geteuid() == 0:
+        owner = folder.stat()
+        os.fchown(descriptor, owner.st_uid, owner.st_gid)
 
 
 def sync_folder(folder: Path) -> None:

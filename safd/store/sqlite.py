@@ -102,6 +102,9 @@ class Known:
 
     def landed(self, moved: tuple[Numbered, ...]) -> None:
         for number, conversation in moved:
+            found = self._found.get(conversation.id)
+            if found is not None and found[1].head_seq > conversation.head_seq:
+                continue  # a load saw a later commit, which lands next
             self._found[conversation.id] = number, conversation
             self._found.move_to_end(conversation.id)
         self._shrink()
