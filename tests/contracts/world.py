@@ -100,6 +100,10 @@ def mode_of(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
+def names_in(folder: Path) -> set[str]:
+    return {file.name for file in folder.iterdir()}
+
+
 def copied(path: Path, target: Path) -> None:
     target.write_bytes(path.read_bytes())
 

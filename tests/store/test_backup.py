@@ -11,7 +11,7 @@ from safd.model.errors import StoreExists, StoreFailed, StoreLocked
 from safd.store import backup as backup_module
 from safd.store.backup import backup, restore
 from safd.store.check import check
-from tests.contracts.world import begun, copied, mode_of, offer, opened, said, whole
+from tests.contracts.world import begun, copied, mode_of, names_in, offer, opened, said, whole
 
 
 def _quiet(done: int, total: int) -> None:
@@ -45,7 +45,7 @@ async def test_a_backup_is_one_moment_of_a_store_that_goes_on(tmp_path: Path, mo
     assert len(told) > 5
     assert told[-1][0] == told[-1][1]
     assert mode_of(target) == 0o600
-    assert sorted(os.listdir(tmp_path)) == ["copy.db", "s.db", "s.db.lock"]
+    assert names_in(tmp_path) == {"copy.db", "s.db", "s.db.lock"}
 
 
 @pytest.mark.trio
@@ -142,5 +142,5 @@ async def test_nothing_is_overwritten_and_nothing_half_made_is_left(tmp_path: Pa
             backup(tmp_path / source, tmp_path / "out.db", _quiet)
     with pytest.raises(StoreFailed):
         backup(path, tmp_path / "no" / "such" / "folder.db", _quiet)
-    left = set(os.listdir(tmp_path)) - {"s.db-wal", "s.db-shm"}
+    left = names_in(tmp_path) - {"s.db-wal", "s.db-shm"}
     assert left == {"copy.db", "noise.db", "s.db", "s.db.lock"}
