@@ -30,11 +30,9 @@ def mint(prefix: str, unix_ms: int, random: bytes) -> str:
     """One new id: 48 bits of milliseconds, then version, variant and 74 of the 80 random bits given."""
     if len(random) != RANDOM_BYTES:
         raise ValueError(f"mint takes {RANDOM_BYTES} random bytes, got {len(random)}")
-    number = int.from_bytes(unix_ms.to_bytes(6, "big") + random, "big")
-    number = (number & ~(0xF << 76)) | (0x7 << 76)
-    number = (number & ~(0x3 << 62)) | (0x2 << 62)
-    text = f"{number:032x}"
-    return f"{prefix}_{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+    text = (unix_ms.to_bytes(6, "big") + random).hex()
+    variant = "89ab"[random[2] >> 4 & 3]
+    return f"{prefix}_{text[:8]}-{text[8:12]}-7{text[13:16]}-{variant}{text[17:20]}-{text[20:]}"
 
 
 def _checked(prefix: str, text: str, path: str) -> str:

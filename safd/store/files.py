@@ -83,7 +83,9 @@ def grow_wal(connection: sqlite3.Connection, path: Path) -> None:
     A commit into a log that still grows takes 1.9 times as long. A transaction that outgrows the page cache spills
     into the log, and is rolled back: the log keeps its size, the database never sees it.
     """
+    connection.execute("PRAGMA busy_timeout = 0")  # a backup that reads meanwhile must not hold up the start
     connection.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()
+    connection.execute(f"PRAGMA busy_timeout = {int(_BUSY_S * 1000)}")
     log = Path(f"{path}-wal")
     if log.exists() and log.stat().st_size >= GROWN_WAL_BYTES:
         return

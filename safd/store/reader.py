@@ -109,8 +109,7 @@ def _scan(
     connection: sqlite3.Connection, number: int, first: int, last: int, limit_bytes: int, *, descending: bool
 ) -> list[AnyRow]:
     base = number << SEQ_BITS
-    wanted = iter(range(last, first - 1, -1) if descending else range(first, last + 1))
-    order = "DESC" if descending else "ASC"
+    due, end, step, order = (last, first - 1, -1, "DESC") if descending else (first, last + 1, 1, "ASC")
     found: list[AnyRow] = []
     size = 0
     with closing(
@@ -120,17 +119,16 @@ def _scan(
         )
     ) as cursor:
         for seq, id_, text in cursor:
-            for due in wanted:
-                if due == seq:
-                    break
-                found.append(_absent(due))
+            if seq != due:
+                found.extend(map(_absent, range(due, seq, step)))
+            due = seq + step
             row = _row(seq, id_, text)
             found.append(row)
-            if isinstance(row, Row):
-                size += len(row.text)
+            if type(row) is Row:
+                size += len(text)
                 if size >= limit_bytes:
                     return found
-    found.extend(map(_absent, wanted))
+    found.extend(map(_absent, range(due, end, step)))
     return found
 
 

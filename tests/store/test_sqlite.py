@@ -151,3 +151,28 @@ def test_what_is_remembered_is_bounded() -> None:
     known.landed(((0, _conversation(-1, 1)),))
     assert known.get(first) is not None
     assert known.get(ConversationId("conv_1")) is None
+
+
+@pytest.mark.trio
+async def test_a_reader_outside_does_not_hold_up_the_start(tmp_path: Path) -> None:
+    """A backup or a check that keeps a snapshot open costs an opening no wait: the log simply goes on behind it."""
+    path = tmp_path / "s.db"
+    async with opened(path) as store:
+        conversation = await begun(store)
+        await store.append(offer(conversation, said("before")))
+        reader = files.connect_reader(path)
+        reader.execute("BEGIN")
+        assert reader.execute("SELECT count(*) FROM messages").fetchone() == (1,)
+        await store.append(offer(conversation, said("after")))
+    waits: list[object] = []
+    connection = files.connect_writer(path)
+    connection.set_trace_callback(waits.append)
+    files.grow_wal(connection, path)
+    assert waits.index("PRAGMA busy_timeout = 0") < waits.index("PRAGMA wal_checkpoint(RESTART)")
+    assert connection.execute("PRAGMA busy_timeout").fetchone() == (10_000,)
+    connection.close()
+    async with opened(path) as store:
+        await store.append(offer(conversation, said("beside")))
+        assert reader.execute("SELECT count(*) FROM messages").fetchone() == (1,)
+        assert (await whole(store, conversation)).head_seq == 3
+    reader.close()
