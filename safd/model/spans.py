@@ -14,6 +14,7 @@ from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import NoReturn, TypeAlias, cast
 
 import attrs
+import msgspec
 
 from safd.model.errors import (
     FieldType,
@@ -75,6 +76,8 @@ def _once(pairs: list[tuple[str, JsonValue]]) -> JsonObject:
     return found
 
 
+_split_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_split_elements = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _strict = json.JSONDecoder(
     object_pairs_hook=_once, parse_constant=_refuse_constant, parse_float=_finite, parse_int=_whole
 )
@@ -146,6 +149,16 @@ def members(span: Span) -> dict[str, Span]:
     """The members of an object that was checked, in order."""
     if span.first != "{":
         raise FieldType(path=span.path or "The value", expected="an object", seen=kind_of(span))
+    try:
+        found = _split_members(_text_of(span))
+    except msgspec.DecodeError:  # an escaped lone surrogate, which that decoder does not pass over
+        return dict(_members(span.text, span.start, span.path))
+    path = span.path
+    return {key: _span_of(raw, join(path, key)) for key, raw in found.items()}
+
+
+def members_in_place(span: Span) -> dict[str, Span]:
+    """The same, each span with its place in the text that the object stands in: for cutting and splicing."""
     return dict(_members(span.text, span.start, span.path))
 
 
@@ -153,7 +166,23 @@ def elements(span: Span) -> list[Span]:
     """The elements of a list that was checked, in order."""
     if span.first != "[":
         raise FieldType(path=span.path, expected="a list", seen=kind_of(span))
-    return list(_elements(span.text, span.start, span.path))
+    try:
+        found = _split_elements(_text_of(span))
+    except msgspec.DecodeError:
+        return list(_elements(span.text, span.start, span.path))
+    path = span.path
+    return [_span_of(raw, f"{path}[{index}]") for index, raw in enumerate(found)]
+
+
+def _text_of(span: Span) -> str:
+    if span.start == 0 and span.end == len(span.text):
+        return span.text
+    return span.text[span.start : span.end]
+
+
+def _span_of(raw: msgspec.Raw, path: str) -> Span:
+    text = str(raw, "utf-8")
+    return Span(text, 0, len(text), path)
 
 
 def value(span: Span) -> JsonValue:

@@ -32,8 +32,12 @@ def test_whole_is_verbatim(text: str, before: str, after: str) -> None:
 def test_members_are_verbatim(text: str) -> None:
     """Each member's span is its exact text, in order; cut out of the object, they leave keys and punctuation."""
     expected = json.loads(text)
-    found = spans.members(spans.whole(text))
+    found = spans.members_in_place(spans.whole(text))
     assert {key: json.loads(str(span)) for key, span in found.items()} == expected
+    by_themselves = spans.members(spans.whole(text))
+    assert [(key, str(one), one.path) for key, one in by_themselves.items()] == [
+        (key, str(one), one.path) for key, one in found.items()
+    ]
     rest = text
     for span in reversed(found.values()):
         rest = f"{rest[: span.start]}0{rest[span.end :]}"
