@@ -197,7 +197,7 @@ class _Thread:
         return tuple(units)
 
     def _said(self, line: Line) -> Said:
-        message = spans.members_in_place(line.members["message"])
+        message = spans.members(line.members["message"])
         assistant = text_of(line.members, "type") == "assistant"
         model = text_of(message, "model") if assistant else None
         synthetic = assistant and (model == SYNTHETIC or is_true(line.members, "isApiErrorMessage"))
@@ -245,7 +245,7 @@ class _Thread:
         if content.first == '"':
             return (Text(text=_string(content)),)
         return tuple(
-            block for item in spans.elements(content) for block in self._block(spans.members_in_place(item), assistant=assistant)
+            block for item in spans.elements(content) for block in self._block(spans.members(item), assistant=assistant)
         )
 
     def _block(self, found: dict[str, Span], *, assistant: bool) -> tuple[Block, ...]:
@@ -317,7 +317,7 @@ class _Thread:
         return tuple(self._output_part(item) for item in spans.elements(content))
 
     def _output_part(self, item: Span) -> Text | Image:
-        found = spans.members_in_place(item) if item.first == "{" else {}
+        found = spans.members(item) if item.first == "{" else {}
         kind = text_of(found, "type") or "part without a type"
         if kind == "text" and _is_string(found, "text"):
             return Text(text=_string(found["text"]))
@@ -347,7 +347,7 @@ def _unfit(line: Line, kind: str) -> str | None:
     message = line.members.get("message")
     if message is None or message.first != "{":
         return f"a {kind} line without a message"
-    content = spans.members_in_place(message).get("content")
+    content = spans.members(message).get("content")
     if content is None or content.first not in '"[':
         return f"a {kind} line whose message has no content"
     if content.first == "[" and any(item.first != "{" for item in spans.elements(content)):
@@ -359,7 +359,7 @@ def _usage(message: dict[str, Span]) -> Usage | None:
     found = message.get("usage")
     if found is None or found.first != "{":
         return None
-    counts = spans.members_in_place(found)
+    counts = spans.members(found)
 
     def count(name: str) -> int | None:
         number = spans.value(counts[name]) if name in counts else None
@@ -377,7 +377,7 @@ def _image(found: dict[str, Span]) -> Image | None:
     source = found.get("source")
     if source is None or source.first != "{":
         return None
-    parts = spans.members_in_place(source)
+    parts = spans.members(source)
     data, media_type, url = text_of(parts, "data"), text_of(parts, "media_type"), text_of(parts, "url")
     if data is not None and media_type is not None:
         return Image(source=ImageData(media_type=media_type, data=data))

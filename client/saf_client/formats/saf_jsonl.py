@@ -94,7 +94,7 @@ def _thread(first: Line, source: str, units: tuple[Exact, ...]) -> Thread:
 def _title(first: Line) -> str | None:
     for block in spans.elements(first.members["blocks"]):
         if block.first == "{":
-            text = text_of(spans.members_in_place(block), "text")
+            text = text_of(spans.members(block), "text")
             if text is not None and text.strip():
                 return text.strip().splitlines()[0][:72]
     return None

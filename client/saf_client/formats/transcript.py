@@ -171,10 +171,10 @@ def render(thread: Thread, unit: Said, parts: Sequence[Part], *, continues: bool
 
 def known_lines(stored: bytes) -> Known:
     """The foreign lines that one stored message keeps."""
-    found = spans.members_in_place(spans.trusted(stored.decode("utf-8")))
+    found = spans.members(spans.trusted(stored.decode("utf-8")))
     if "metadata" not in found or found["metadata"].first != "{":
         return {}
-    imported = spans.members_in_place(found["metadata"]).get(IMPORTED)
+    imported = spans.members(found["metadata"]).get(IMPORTED)
     kept = spans.value(imported) if imported is not None and imported.first == "{" else None
     lines = kept.get("lines") if isinstance(kept, dict) else None
     known: dict[str, str] = {}
