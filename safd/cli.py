@@ -6,7 +6,7 @@ import logging
 import os
 import pwd
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -186,7 +186,7 @@ def _existing(path: Path) -> Path:
 
 
 @contextmanager
-def _progress(what: str) -> Iterator[Callable[[int, int], None]]:
+def _progress(what: str) -> Generator[Callable[[int, int], None]]:
     """A bar on a terminal, nothing elsewhere."""
     if not sys.stderr.isatty():
         yield lambda _done, _total: None
@@ -200,7 +200,7 @@ def _progress(what: str) -> Iterator[Callable[[int, int], None]]:
 
 
 @contextmanager
-def _named() -> Iterator[None]:
+def _named() -> Generator[None]:
     """A cause with a name is told as one sentence; a fault of our own keeps its traceback."""
     try:
         yield

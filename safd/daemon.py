@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from functools import partial
 
@@ -94,7 +94,7 @@ async def run(settings: Settings, passed: socket.socket | None = None) -> None:
 
 
 @contextmanager
-def _listening(settings: Settings, passed: socket.socket | None, kernel: Kernel) -> Iterator[socket.socket]:
+def _listening(settings: Settings, passed: socket.socket | None, kernel: Kernel) -> Generator[socket.socket]:
     if passed is not None:
         with passed:
             prepare_listener(passed, kernel)

@@ -4,7 +4,7 @@ from typing import cast
 
 import attrs
 
-from safd.model import errors
+from safd.model import errors, failures
 from safd.model.errors import SafError
 from safd.model.spans import JsonObject, JsonValue
 
@@ -63,16 +63,16 @@ FAULTS: dict[type[SafError], Fault] = {
     errors.MessagesTooMany: Fault(status=413, number=-32044, title="Too many messages in one append"),
     errors.BuffersFull: Fault(status=503, number=-32045, title="Too much is being received", retry=True),
     errors.TooManySubscriptions: Fault(status=429, number=-32046, title="Too many subscriptions", retry=True),
-    errors.DiskFull: Fault(status=507, number=-32050, title="No space left", retry=True),
-    errors.StoreBusy: Fault(status=503, number=-32051, title="Store busy", retry=True),
-    errors.StoreFailed: Fault(status=503, number=-32052, title="Store failed", retry=True),
-    errors.StoreNewer: Fault(status=503, number=-32053, title="Store from a newer safd"),
-    errors.StoreLocked: Fault(status=503, number=-32054, title="Store in use"),
-    errors.StoreExists: Fault(status=409, number=-32056, title="Something is already there"),
-    errors.Stopping: Fault(status=503, number=-32055, title="Stopping", retry=True),
-    errors.Internal: Fault(status=500, number=-32603, title="Internal fault"),
-    errors.RowUnreadable: Fault(status=500, number=-32060, title="A stored row cannot be read"),
-    errors.ChainBroken: Fault(status=500, number=-32061, title="The hash chain is broken"),
+    failures.DiskFull: Fault(status=507, number=-32050, title="No space left", retry=True),
+    failures.StoreBusy: Fault(status=503, number=-32051, title="Store busy", retry=True),
+    failures.StoreFailed: Fault(status=503, number=-32052, title="Store failed", retry=True),
+    failures.StoreNewer: Fault(status=503, number=-32053, title="Store from a newer safd"),
+    failures.StoreLocked: Fault(status=503, number=-32054, title="Store in use"),
+    failures.StoreExists: Fault(status=409, number=-32056, title="Something is already there"),
+    failures.Stopping: Fault(status=503, number=-32055, title="Stopping", retry=True),
+    failures.Internal: Fault(status=500, number=-32603, title="Internal fault"),
+    failures.RowUnreadable: Fault(status=500, number=-32060, title="A stored row cannot be read"),
+    failures.ChainBroken: Fault(status=500, number=-32061, title="The hash chain is broken"),
 }
 
 BY_CODE: dict[str, type[SafError]] = {error.code: error for error in FAULTS}

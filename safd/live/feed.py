@@ -6,6 +6,8 @@ store again; only events without a seq can be lost to it. What nobody follows is
 """
 
 from collections import deque
+from collections.abc import Callable
+from functools import partial
 from itertools import islice
 from typing import TypeAlias
 
@@ -51,10 +53,9 @@ class _Ring:
 class Follower:
     """A cursor. Close it when its reader is gone."""
 
-    _feed: "Feed"
-    _conversation: ConversationId
     _ring: _Ring
     _at: int
+    _leave: Callable[[], None]
     _open: bool = True
 
     def take_nowait(self) -> Taken:
@@ -77,7 +78,7 @@ class Follower:
     def close(self) -> None:
         if self._open:
             self._open = False
-            self._feed._leave(self._conversation)  # noqa: SLF001  one idea in two classes
+            self._leave()
 
 
 @attrs.define(eq=False)
@@ -86,7 +87,7 @@ class Feed:
 
     _ring_events: int
     _followers_limit: int
-    _rings: dict[ConversationId, _Ring] = attrs.field(factory=dict)
+    _rings: dict[ConversationId, _Ring] = attrs.field(factory=dict[ConversationId, _Ring])
 
     def followed(self, conversation: ConversationId) -> bool:
         return conversation in self._rings
@@ -109,9 +110,9 @@ class Feed:
         if ring.followers >= self._followers_limit:
             raise TooManyFollowers(conversation=conversation, limit=self._followers_limit)
         ring.followers += 1
-        return Follower(self, conversation, ring, ring.end)
+        return Follower(ring, ring.end, partial(self._left, conversation))
 
-    def _leave(self, conversation: ConversationId) -> None:
+    def _left(self, conversation: ConversationId) -> None:
         ring = self._rings[conversation]
         ring.followers -= 1
         if not ring.followers:

@@ -20,7 +20,7 @@ class TurnWatch:
     """One task per watched turn, all in the nursery of whoever made the watch."""
 
     _nursery: trio.Nursery
-    _scopes: dict[TurnId, trio.CancelScope] = attrs.field(factory=dict)
+    _scopes: dict[TurnId, trio.CancelScope] = attrs.field(factory=dict[TurnId, trio.CancelScope])
 
     def start(self, turn: TurnId, pidfd: int, exited: Exited) -> None:
         """Call `exited` once, when the process has exited. Takes over `pidfd` and closes it."""

@@ -26,7 +26,7 @@ class Peer:
     pin: PeerPin
     claim: str | None = None
     client: str | None = None
-    subscriptions: dict[str, Subscription] = attrs.field(factory=dict)
+    subscriptions: dict[str, Subscription] = attrs.field(factory=dict[str, Subscription])
 
 
 @attrs.frozen(kw_only=True)
@@ -45,7 +45,7 @@ class Services:
     random: Callable[[int], bytes]
     started_at: str
     pid: int
-    peers: set[Peer] = attrs.field(factory=set)
+    peers: set[Peer] = attrs.field(factory=set[Peer])
     observe_posture: Callable[[Posture], None]
     count_appended: Callable[[int], None]
 

@@ -6,7 +6,7 @@ projection, others wait for the same one.
 """
 
 from collections import OrderedDict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import assert_never
 
@@ -15,7 +15,8 @@ import trio
 
 from safd.api.results import ReplayUsage
 from safd.model import codec, fastparse, spans
-from safd.model.errors import Malformed, RowUnreadable
+from safd.model.errors import Malformed
+from safd.model.failures import RowUnreadable
 from safd.model.ids import ConversationId, Seq
 from safd.model.marks import Mark
 from safd.model.messages import StoredMessage, Usage
@@ -58,10 +59,10 @@ class Warm:
 
 @attrs.define(eq=False, kw_only=True)
 class Projections:
-    _store: Store
-    _limit_bytes: int
-    _warm: "OrderedDict[Key, Warm]" = attrs.field(factory=OrderedDict)
-    _marks: dict[ConversationId, tuple[Mark, ...]] = attrs.field(factory=dict)
+    _store: Store = attrs.field(alias="store")
+    _limit_bytes: int = attrs.field(alias="limit_bytes")
+    _warm: OrderedDict[Key, Warm] = attrs.field(factory=OrderedDict[Key, Warm])
+    _marks: dict[ConversationId, tuple[Mark, ...]] = attrs.field(factory=dict[ConversationId, tuple[Mark, ...]])
     _generation: int = 0
     _threads: trio.CapacityLimiter = attrs.field(factory=lambda: trio.CapacityLimiter(2))
 
@@ -73,7 +74,7 @@ class Projections:
             del self._warm[key]
 
     @asynccontextmanager
-    async def at_head(self, key: Key, head: Seq) -> AsyncIterator[Warm]:
+    async def at_head(self, key: Key, head: Seq) -> AsyncGenerator[Warm]:
         """The projection of everything stored up to `head`, or further; nobody else extends it meanwhile."""
         warm = self._warm.get(key)
         if warm is None:

@@ -5,7 +5,8 @@ from safd.api.methods import Action
 from safd.methods import guard
 from safd.methods.context import Call
 from safd.methods.projections import Key, Warm
-from safd.model.errors import PrincipalInRecord, RowUnreadable
+from safd.model.errors import PrincipalInRecord
+from safd.model.failures import RowUnreadable
 from safd.model.principals import BLOCK_OPENING, Principal
 from safd.model.projections import Repair, RepairKind
 from safd.model.turns import LIVE

@@ -24,13 +24,13 @@ class Subscription:
     """`next` is called by one task at a time; `close` when the reader is gone."""
 
     attached: Attached
-    _conversation: ConversationId
-    _store: Store
-    _follower: Follower
-    _recheck: Callable[[], Awaitable[None]]
-    _cursor: int
-    _opening: tuple[LiveEvent, ...] = ()
-    _behind: bool = True
+    _conversation: ConversationId = attrs.field(alias="conversation")
+    _store: Store = attrs.field(alias="store")
+    _follower: Follower = attrs.field(alias="follower")
+    _recheck: Callable[[], Awaitable[None]] = attrs.field(alias="recheck")
+    _cursor: int = attrs.field(alias="cursor")
+    _opening: tuple[LiveEvent, ...] = attrs.field(alias="opening", default=())
+    _behind: bool = attrs.field(alias="behind", default=True)
 
     async def next(self) -> tuple[LiveEvent, ...]:
         """At least one event, in order; waits until there is one."""

@@ -17,7 +17,8 @@ from safd.api.methods import BY_NAME, Method
 from safd.api.results import Result
 from safd.methods.context import Peer
 from safd.methods.subscription import Subscription
-from safd.model.errors import Internal, MethodMissing, SafError
+from safd.model.errors import MethodMissing, SafError
+from safd.model.failures import Internal
 from safd.node.peer import PeerPin
 from safd.principal.facts import Sender
 from safd.serve.metrics import OK, Metrics

@@ -27,13 +27,15 @@ from safd.model.errors import (
     RequestMalformed,
     RequestTooLarge,
     SafError,
-    StoreBusy,
     VerbNotAllowed,
 )
+from safd.model.failures import StoreBusy
 from safd.principal.facts import Sender
 from safd.serve.intake import Trail
 
 HEAD_BYTES = 64 * 1024
+EVENTS = 256
+"""Parts of one body that are taken in a turn: a body may come in chunks of one byte."""
 JSON = b"application/json"
 PROBLEM = b"application/problem+json"
 TEXT = b"text/plain; charset=utf-8"
@@ -63,9 +65,10 @@ class Page(StrEnum):
 
 
 class Wanted(Enum):
-    """What the face waits for: more bytes, or nothing more on this connection."""
+    """What the face waits for: more bytes, its next turn, or nothing more on this connection."""
 
     BYTES = "bytes"
+    TURN = "turn"
     END = "end"
 
 
@@ -78,7 +81,6 @@ class Asked:
     body: bytes
     claim: str | None
     cursor: str | None
-    head_only: bool
     senders: frozenset[Sender]
 
 
@@ -124,12 +126,12 @@ class Face:
     _refused: SafError | None = None
     _body: list[bytes] = attrs.field(factory=list[bytes])
     _size: int = 0
+    _head_only: bool = False
 
     @property
     def half(self) -> int:
         """Bytes of a request that is not complete; 0 between requests."""
-        begun = self._asked is not None or self._refused is not None
-        return self._received - self._consumed + self._size + begun
+        return self._received - self._consumed
 
     def receive(self, data: bytes, sender: Sender) -> None:
         self._received += len(data)
@@ -141,7 +143,7 @@ class Face:
 
     def next(self) -> Step:
         """The next step of the exchange; to be asked again after each, until bytes are wanted."""
-        while True:
+        for _ in range(EVENTS):
             try:
                 event = self._h11.next_event()
             except h11.RemoteProtocolError as error:
@@ -153,6 +155,7 @@ class Face:
             step = self._step(cast("h11.Event | type[h11.PAUSED]", event))
             if step is not None:
                 return step
+        return Wanted.TURN
 
     def _step(self, event: "h11.Event | type[h11.PAUSED]") -> Step | None:
         match event:
@@ -167,6 +170,7 @@ class Face:
 
     def _begun(self, request: h11.Request) -> Step | None:
         self._asked, self._refused, self._body, self._size = None, None, [], 0
+        self._head_only = request.method == b"HEAD"
         try:
             self._asked = _asked(request, self.request_bytes)
         except SafError as error:
@@ -202,20 +206,18 @@ class Face:
 
     # --- answers
 
-    def answer(
-        self, status: int, kind: bytes, body: Sequence[bytes], *, head_only: bool, more: Headers = ()
-    ) -> list[bytes]:
-        """A whole answer. With `head_only` it says how long the body would be and holds none."""
+    def answer(self, status: int, kind: bytes, body: Sequence[bytes], more: Headers = ()) -> list[bytes]:
+        """A whole answer. To HEAD it says how long the body would be and holds none."""
         length = sum(map(len, body))
         headers = [(b"Content-Type", kind), (b"Content-Length", b"%d" % length), *GUARDING, *more]
         pieces = self._sent(h11.Response(status_code=status, headers=headers, reason=_REASONS[status]))
-        if length and not head_only:
+        if length and not self._head_only:
             # h11 counts what it is given and passes it on: it need not know that it is many pieces
             self._sent(h11.Data(data=cast(bytes, range(length))))
             pieces += body
         return pieces + self._sent(h11.EndOfMessage())
 
-    def refuse(self, refused: Refused, *, head_only: bool = False, more: Headers = ()) -> list[bytes]:
+    def refuse(self, refused: Refused, more: Headers = ()) -> list[bytes]:
         """A problem document, with the headers that its cause asks for."""
         error = refused.error
         extra = list(more)
@@ -228,9 +230,7 @@ class Face:
                 pass
         if not refused.whole:
             extra.append((b"Connection", b"close"))
-        return self.answer(
-            faults.FAULTS[type(error)].status, PROBLEM, [problem(error)], head_only=head_only, more=extra
-        )
+        return self.answer(faults.FAULTS[type(error)].status, PROBLEM, [problem(error)], extra)
 
     def begin_stream(self, more: Headers = ()) -> list[bytes]:
         """The head of an answer that has no end of its own."""
@@ -308,7 +308,7 @@ def _asked(request: h11.Request, request_bytes: int) -> Asked:
     headers = dict(request.headers)
     _refuse_browsers(headers)
     path, query = _split_target(bytes(request.target))
-    target, words, head_only = _find(bytes(request.method).decode("ascii", "replace"), path)
+    target, words = _find(bytes(request.method).decode("ascii", "replace"), path)
     announced = headers.get(b"content-length", b"0")
     if int(announced) > request_bytes:
         raise RequestTooLarge(limit_bytes=request_bytes)
@@ -320,7 +320,6 @@ def _asked(request: h11.Request, request_bytes: int) -> Asked:
         body=b"",
         claim=_header(headers, b"x-saf-agent"),
         cursor=_header(headers, b"last-event-id"),
-        head_only=head_only,
         senders=frozenset(),
     )
 
@@ -355,7 +354,7 @@ def _split_target(target: bytes) -> tuple[str, str]:
     return path, query
 
 
-def _find(verb: str, path: str) -> tuple[Method | Page, tuple[Word, ...], bool]:
+def _find(verb: str, path: str) -> tuple[Method | Page, tuple[Word, ...]]:
     segments = [_unquoted(segment, "The path") for segment in path.split("/")[1:]]
     for place in _PLACES:
         words = place.words(segments)
@@ -364,7 +363,7 @@ def _find(verb: str, path: str) -> tuple[Method | Page, tuple[Word, ...], bool]:
         found = place.verbs.get("GET" if verb == "HEAD" else verb)
         if found is None or (verb == "HEAD" and isinstance(found, Method) and found.streams):
             raise VerbNotAllowed(verb=verb[:_SHOWN], path=path[:_SHOWN], allowed=_allowed(place))
-        return found, words, verb == "HEAD"
+        return found, words
     raise MethodMissing(method=f"{verb[:_SHOWN]} {path[:_SHOWN]}")
 
 

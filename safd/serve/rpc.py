@@ -11,7 +11,8 @@ from safd.api.events import LiveEvent
 from safd.api.lines import Answer, Bad, Line, Request
 from safd.methods.context import Peer
 from safd.methods.subscription import Subscription
-from safd.model.errors import RequestMalformed, SafError, Stopping, TooManySubscriptions
+from safd.model.errors import RequestMalformed, SafError, TooManySubscriptions
+from safd.model.failures import Stopping
 from safd.principal.facts import Sender
 from safd.serve.dispatch import Failed, Outcome
 from safd.serve.following import follow
@@ -51,6 +52,7 @@ class LineFace:
                 taken = self.intake.take_line()
                 if taken is not None:
                     await self._line(*taken)
+                    await self.link.next_turn()
                 elif self.room.stopping or not await self._receive():
                     self._ended = True
         except SafError as error:
@@ -83,7 +85,6 @@ class LineFace:
             case _ as never:
                 assert_never(never)
         self.link.finish()
-        await self.link.next_turn()
 
     async def _parsed(self, raw: bytes) -> Line:
         if len(raw) < THREAD_FROM_BYTES:

@@ -13,7 +13,8 @@ from safd.api.events import LiveEvent
 from safd.api.methods import Method
 from safd.methods.context import Peer
 from safd.methods.subscription import Subscription
-from safd.model.errors import SafError, Stopping
+from safd.model.errors import SafError
+from safd.model.failures import Stopping
 from safd.serve import http
 from safd.serve.dispatch import Failed, Outcome
 from safd.serve.following import follow
@@ -63,8 +64,14 @@ class WebFace:
             case GoOn(pieces=pieces):
                 await self.link.outgoing.send(pieces)
                 return True
+            case Wanted.TURN:
+                await trio.lowlevel.checkpoint()
+                return True
             case Refused() as refused:
-                return await self._refuse(refused)
+                self.link.begin()
+                goes_on = await self._refuse(refused)
+                self.link.finish()
+                return goes_on
             case Asked() as asked:
                 self.link.begin()
                 goes_on = await self._answer(asked)
@@ -87,12 +94,9 @@ class WebFace:
                 await self.link.next_turn()
         return True
 
-    async def _refuse(self, refused: Refused, *, head_only: bool = False) -> bool:
+    async def _refuse(self, refused: Refused) -> bool:
         self.room.dispatch.refused(refused.error)
-        return await self._send_problem(refused, head_only=head_only)
-
-    async def _send_problem(self, refused: Refused, *, head_only: bool) -> bool:
-        await self.link.outgoing.send(self.face.refuse(refused, head_only=head_only, more=_date()))
+        await self.link.outgoing.send(self.face.refuse(refused, _date()))
         if refused.whole:
             return self.face.start_next()
         await self.link.linger()
@@ -101,15 +105,15 @@ class WebFace:
     async def _answer(self, asked: Asked) -> bool:
         """Whether the connection goes on, as far as this answer is concerned."""
         if self.room.stopping:
-            return await self._fail(Failed(Stopping(), fatal=True), asked)
+            return await self._fail(Failed(Stopping(), fatal=True))
         if isinstance(asked.target, Page):
             return await self._page(asked.target, asked)
         outcome = await self._outcome(asked.target, asked)
         match outcome:
             case list():
-                return await self._send(http.JSON, outcome, asked)
+                return await self._send(http.JSON, outcome)
             case Failed():
-                return await self._fail(outcome, asked)
+                return await self._fail(outcome)
             case Subscription():
                 await self._stream(outcome)
                 return False
@@ -132,26 +136,26 @@ class WebFace:
     async def _page(self, page: Page, asked: Asked) -> bool:
         match page:
             case Page.ROOT:
-                return await self._send(http.TEXT, [WELCOME], asked)
+                return await self._send(http.TEXT, [WELCOME])
             case Page.HEALTH:
-                return await self._send(http.TEXT, [b"ok\n"], asked)
+                return await self._send(http.TEXT, [b"ok\n"])
             case Page.DESCRIPTION:
-                return await self._send(http.JSON, [describe.openapi()], asked)
+                return await self._send(http.JSON, [describe.openapi()])
             case Page.METRICS:
                 refused = await self.room.dispatch.administers(self.peer, asked.senders)
                 if refused is not None:
-                    return await self._fail(refused, asked)
-                return await self._send(http.METRICS, [self.room.dispatch.metrics.text()], asked)
+                    return await self._fail(refused)
+                return await self._send(http.METRICS, [self.room.dispatch.metrics.text()])
             case _ as never:
                 assert_never(never)
 
-    async def _send(self, kind: bytes, body: list[bytes], asked: Asked) -> bool:
-        await self.link.outgoing.send(self.face.answer(OK, kind, body, head_only=asked.head_only, more=_date()))
+    async def _send(self, kind: bytes, body: list[bytes]) -> bool:
+        await self.link.outgoing.send(self.face.answer(OK, kind, body, _date()))
         return True
 
-    async def _fail(self, failed: Failed, asked: Asked) -> bool:
+    async def _fail(self, failed: Failed) -> bool:
         refused = Refused(failed.error, whole=not failed.fatal)
-        await self.link.outgoing.send(self.face.refuse(refused, head_only=asked.head_only, more=_date()))
+        await self.link.outgoing.send(self.face.refuse(refused, _date()))
         return not failed.fatal
 
     async def _stream(self, subscription: Subscription) -> None:

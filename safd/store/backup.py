@@ -6,7 +6,8 @@ from collections.abc import Generator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
-from safd.model.errors import SafError, StoreExists
+from safd.model.errors import SafError
+from safd.model.failures import StoreExists
 from safd.store import files, schema
 from safd.store.check import Progress, Report, check
 

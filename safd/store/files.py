@@ -8,7 +8,8 @@ from collections.abc import Generator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from safd.model.errors import DiskFull, SafError, StoreFailed, StoreLocked
+from safd.model.errors import SafError
+from safd.model.failures import DiskFull, StoreFailed, StoreLocked
 
 PAGE_BYTES = 8192
 """Messages are a few KB: two or three to a page waste less than one, and a large body needs half the pages."""

@@ -22,12 +22,12 @@ from safd.model.errors import (
     ConversationMissing,
     IdempotencyKeyReused,
     MarkMissing,
-    RowUnreadable,
     SeqConflict,
     TurnAlreadyOpen,
     TurnMissing,
     TurnMoveRefused,
 )
+from safd.model.failures import RowUnreadable
 from safd.model.ids import ConversationId, MarkId, MessageId, Seq, TurnId
 from safd.model.marks import Cleared, Compacted, Mark, Restored
 from safd.model.messages import Writer

@@ -13,7 +13,8 @@ from typing import TypeVar, cast
 import attrs
 import trio
 
-from safd.model.errors import ConversationMissing, Malformed, RowUnreadable, StoreFailed
+from safd.model.errors import ConversationMissing, Malformed
+from safd.model.failures import RowUnreadable, StoreFailed
 from safd.model.ids import ConversationId, MessageId, Seq, Uid
 from safd.model.marks import Mark
 from safd.store import files, marktext, rows

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import attrs
 
-from safd.model.errors import StoreFailed, StoreNewer
+from safd.model.failures import StoreFailed, StoreNewer
 
 APPLICATION_ID = 0x73616664
 """`safd` in ASCII, in the header of every store: no other program's database is taken for one."""

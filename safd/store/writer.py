@@ -14,7 +14,8 @@ from typing import Generic, Protocol, TypeVar
 import attrs
 import trio
 
-from safd.model.errors import SafError, Stopping, StoreBusy, StoreFailed
+from safd.model.errors import SafError
+from safd.model.failures import Stopping, StoreBusy, StoreFailed
 from safd.store import files
 from safd.store.ledger import Ledger
 from safd.store.rows import Numbered

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from safd.api import lines
 from safd.api.events import LiveEvent
 from safd.api.lines import Answer, Bad, Request
-from safd.model import errors
+from safd.model import errors, failures
 
 PLAIN = b'{"jsonrpc":"2.0","id":7,"method":"principal.observe","params":{"agent":"a"}}'
 
@@ -84,7 +84,7 @@ def test_a_notification_has_no_id() -> None:
         (b'{"a":1,}', errors.JsonInvalid),
         (b'{"\x01":1}', errors.JsonInvalid),
     ],
-)  # fmt: skip
+)
 def test_what_is_no_request(raw: bytes, cause: type[errors.SafError]) -> None:
     """Each kind of bad line has its own cause; a batch is told what to do instead."""
     found = lines.parse(raw)
@@ -128,7 +128,12 @@ JSON = st.recursive(
 )
 
 
-@given(st.integers(0, 10**15 - 1) | st.text(max_size=20), st.text(min_size=1, max_size=20), st.dictionaries(st.text(max_size=5), JSON, max_size=3), st.booleans())  # fmt: skip
+@given(
+    st.integers(0, 10**15 - 1) | st.text(max_size=20),
+    st.text(min_size=1, max_size=20),
+    st.dictionaries(st.text(max_size=5), JSON, max_size=3),
+    st.booleans(),
+)
 def test_requests_cross(id_: int | str, method: str, params: dict[str, object], compact: bool) -> None:
     """What one end writes as a request the other end reads as the same."""
     text = json.dumps(params, separators=(",", ":") if compact else None)
@@ -174,7 +179,7 @@ def test_events_are_notifications() -> None:
         "params": {"subscription": "sub_1", "event": "user_message", "id": 4, "data": {"a": 1.1}},
     }
     assert "id" not in json.loads(lines.render_event("sub_1", LiveEvent("turn", None, b"{}")))["params"]
-    ended = json.loads(lines.render_end("sub_1", errors.Internal()))
+    ended = json.loads(lines.render_end("sub_1", failures.Internal()))
     assert ended["params"]["error"]["data"]["code"] == "internal"
 
 

@@ -19,11 +19,11 @@ from safd.model.errors import (
     IdempotencyKeyReused,
     MarkMissing,
     SeqConflict,
-    StoreBusy,
     TurnAlreadyOpen,
     TurnMissing,
     TurnMoveRefused,
 )
+from safd.model.failures import StoreBusy
 from safd.model.ids import ConversationId, MarkId, Seq, TurnId, Uid
 from safd.model.marks import BlockRef, Cleared, Compacted, Restored
 from safd.model.turns import TurnState

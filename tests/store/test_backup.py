@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from safd.model.errors import StoreExists, StoreFailed, StoreLocked
+from safd.model.failures import StoreExists, StoreFailed, StoreLocked
 from safd.store import backup as backup_module
 from safd.store.backup import backup, restore
 from safd.store.check import check

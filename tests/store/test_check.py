@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from safd.model import chain
-from safd.model.errors import StoreFailed, StoreNewer
+from safd.model.failures import StoreFailed, StoreNewer
 from safd.model.ids import ConversationId, Seq
 from safd.store.check import ConversationReport, Report, check
 from safd.store.files import PAGE_BYTES

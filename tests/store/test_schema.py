@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from safd.model.errors import StoreFailed, StoreNewer
+from safd.model.failures import StoreFailed, StoreNewer
 from safd.store import schema
 from safd.store.schema import MIGRATIONS, SCHEMA_VERSION, Migration
 

@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 from safd.model.conversations import Conversation, Owner
-from safd.model.errors import StoreFailed, StoreLocked, StoreNewer
+from safd.model.failures import StoreFailed, StoreLocked, StoreNewer
 from safd.model.ids import ConversationId, Seq, Uid
 from safd.store import files, sqlite
 from safd.store.sqlite import Known

@@ -11,7 +11,8 @@ import pytest
 import trio
 import trio.testing
 
-from safd.model.errors import DiskFull, SeqConflict, Stopping, StoreFailed
+from safd.model.errors import SeqConflict
+from safd.model.failures import DiskFull, Stopping, StoreFailed
 from safd.store import files
 from safd.store.check import check
 from safd.store.ledger import Ledger
