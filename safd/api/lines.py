@@ -7,13 +7,14 @@ A line is everything up to a line feed; empty ones are nobody's business. The fr
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import TypeAlias, cast
 
 import attrs
 
 from safd.api import faults
+from safd.api.blocks import blocks
 from safd.api.events import LiveEvent
 from safd.model import codec, spans
 from safd.model.errors import FieldType, JsonInvalid, KeyDuplicate, RequestMalformed, SafError
@@ -28,7 +29,8 @@ _REQUEST = ("jsonrpc", "id", "method", "params")
 _ANSWER = ("jsonrpc", "id", "result", "error")
 _BLANK = re.compile(r"[ \t\n\r]*")
 _PLAIN = re.compile(
-    r'\{"jsonrpc":"2\.0","id":(?P<id>[0-9]{1,15}|"[\w.:-]{1,64}"),"method":"(?P<method>[a-z_.]{1,64})","params":'
+    r'\{ ?"jsonrpc": ?"2\.0", ?"id": ?(?P<id>[0-9]{1,15}|"[\w.:-]{1,64}"), ?"method": ?"(?P<method>[a-z_.]{1,64})"'
+    r'(?:, ?"params": ?(?=\{)|\}(?P<end>[ \t\r\n]*\Z))'
 )
 """How nearly every request begins; whatever does not is read member by member."""
 
@@ -74,8 +76,10 @@ def parse(raw: bytes) -> Line:
 def _plain_request(text: str) -> Request | Bad | None:
     """The usual form, found without looking at anything twice; None where it is another."""
     found = _PLAIN.match(text)
-    if found is None or not text.startswith("{", found.end()):
+    if found is None:
         return None
+    if found["end"] is not None:
+        return Request(found["id"], found["method"], None)
     try:
         end = spans.check(text, found.end(), "")
     except SafError as error:
@@ -192,12 +196,16 @@ def render_request(id_: str | None, method: str, params: bytes) -> bytes:
     return b'{"jsonrpc":"2.0","id":%b,"method":%b,"params":%b}\n' % (id_.encode(), codec.dump(method), params)
 
 
-def render_answer(id_: str, result: Sequence[bytes]) -> list[bytes]:
-    """The answer's line, around the pieces of a result. A line feed between two tokens of a piece becomes a space."""
-    head = b'{"jsonrpc":"2.0","id":%b,"result":' % id_.encode()
-    if len(result) == 1:
-        return [b"%b%b}\n" % (head, _one_line(result[0]))]
-    return [head, *map(_one_line, result), b"}\n"]
+def render_answer(id_: str, result: Sequence[bytes]) -> bytes:
+    """The answer's line, around a result in a few pieces."""
+    return b'{"jsonrpc":"2.0","id":%b,"result":%b}\n' % (id_.encode(), _one_line(b"".join(result)))
+
+
+def render_large_answer(id_: str, result: Sequence[bytes]) -> Iterator[bytes]:
+    """The same line in blocks, each made when it is asked for; the pieces must not change until then."""
+    yield b'{"jsonrpc":"2.0","id":%b,"result":' % id_.encode()
+    yield from map(_one_line, blocks(result))
+    yield b"}\n"
 
 
 def render_error(id_: str, error: SafError) -> bytes:

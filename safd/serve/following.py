@@ -24,8 +24,12 @@ async def follow(
     while True:
         with trio.move_on_after(heartbeat_s):
             while True:
-                await outgoing.send([frame(event) for event in await subscription.next()])
+                events = await subscription.next()
+                if len(events) == 1:
+                    await outgoing.send(frame(events[0]))
+                else:
+                    await outgoing.send_blocks(map(frame, events))
         await outgoing.flush()
         await subscription.still_allowed()
         if beat is not None:
-            await outgoing.send([beat])
+            await outgoing.send(beat)

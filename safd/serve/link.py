@@ -8,7 +8,7 @@ import trio
 
 from safd.model.errors import RequestIncomplete
 from safd.node.peer import ANCILLARY_BYTES, parse_sender
-from safd.principal.facts import Sender
+from safd.principal.facts import Credentials, NoCredentials, Sender
 from safd.serve.dispatch import Dispatch
 from safd.serve.intake import Budget, Share
 from safd.serve.outgoing import TURNS, Outgoing, PeerGone
@@ -45,6 +45,9 @@ class Link:
     busy: bool = False
     _turns: int = 0
     _half_until: float | None = None
+    _credentials: tuple[object, int] | None = None
+    _sender: Sender = attrs.field(factory=NoCredentials)
+    _alone: frozenset[Sender] = frozenset()
 
     @classmethod
     def over(cls, sock: socket.socket, room: Room) -> "Link":
@@ -69,7 +72,19 @@ class Link:
                 raise PeerGone(error.strerror) from error
             if not data:
                 return None  # what the kernel tells of its sender is nobody, who reads as root
-            return data, parse_sender(ancillary, flags)
+            if (ancillary, flags) == self._credentials:
+                return data, self._sender
+            return data, self._parse_sender(ancillary, flags)
+
+    def _parse_sender(self, ancillary: list[tuple[int, int, bytes]], flags: int) -> Sender:
+        """What the kernel said of this chunk; credentials that are byte for byte those of the last need no parsing."""
+        sender = parse_sender(ancillary, flags)
+        if isinstance(sender, Credentials) and len(ancillary) == 1:
+            self._credentials, self._sender, self._alone = (ancillary, flags), sender, frozenset((sender,))
+        return sender
+
+    def alone(self, sender: Sender) -> frozenset[Sender]:
+        return self._alone if sender is self._sender and self._alone else frozenset((sender,))
 
     async def _wait_readable(self, half: bool) -> None:
         self._turns = 0

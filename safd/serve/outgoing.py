@@ -1,19 +1,16 @@
 """Bytes out: the system call first, the event loop only to wait; whole frames in order, whoever sends them.
 
 A frame is queued whole before anything can wait, so that frames of several tasks never mix, and one whose sender was
-cancelled is finished by whoever sends next. Large answers leave in the pieces they came in, without being joined.
+cancelled is finished by whoever sends next. A large frame makes its bytes while it is sent.
 """
 
 import socket
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 
 import attrs
 import trio
 
-BATCH_BYTES = 256 * 1024
-BATCH_PIECES = 512
-"""Of one sendmsg call; the kernel takes up to 1024 pieces, and seldom more bytes than these."""
 TURNS = 8
 """System calls that succeed at once before others get their turn."""
 
@@ -28,57 +25,62 @@ class Outgoing:
 
     _sock: socket.socket
     _timeout_s: float
-    _waiting: deque[bytes | memoryview] = attrs.field(factory=deque["bytes | memoryview"])
+    _frames: deque[Iterator[bytes]] = attrs.field(factory=deque[Iterator[bytes]])
+    _rest: bytes | memoryview = b""
     _lock: trio.Lock = attrs.field(factory=trio.Lock)
 
-    async def send(self, pieces: Sequence[bytes]) -> None:
+    async def send(self, frame: bytes) -> None:
         """Returns when the kernel has all of it. Raises PeerGone."""
-        if not self._waiting and len(pieces) == 1:
-            piece = pieces[0]
-            sent = self._send_nowait([piece])
-            if sent == len(piece):
-                return
-            self._waiting.append(memoryview(piece)[sent:])
-        else:
-            self._waiting.extend(pieces)
+        if self._rest or self._frames:
+            await self.send_blocks((frame,))
+            return
+        sent = self._send_nowait(frame)
+        if sent < len(frame):
+            self._rest = memoryview(frame)[sent:]
+            await self.flush()
+
+    async def send_blocks(self, frame: Iterable[bytes]) -> None:
+        """The same for a frame in blocks, which are made one by one as the peer reads."""
+        self._frames.append(iter(frame))
         await self.flush()
 
     async def flush(self) -> None:
         """Send what earlier senders left. Raises PeerGone."""
+        try:
+            self._lock.acquire_nowait()
+        except trio.WouldBlock:
+            await self._lock.acquire()
+        try:
+            await self._flush()
+        finally:
+            self._lock.release()
+
+    async def _flush(self) -> None:
         turns = 0
-        async with self._lock:
-            while self._waiting:
-                sent = self._send_nowait(self._batch())
-                if sent:
-                    self._drop(sent)
-                    turns += 1
-                    if turns % TURNS == 0:
-                        await trio.lowlevel.checkpoint()
-                else:
-                    await self._wait_writable()
+        while self._rest or self._begin_next():
+            sent = self._send_nowait(self._rest)
+            if not sent:
+                await self._wait_writable()
+                continue
+            self._rest = memoryview(self._rest)[sent:]
+            turns += 1
+            if turns % TURNS == 0:
+                await trio.lowlevel.checkpoint()
 
-    def _batch(self) -> list[bytes | memoryview]:
-        batch: list[bytes | memoryview] = []
-        size = 0
-        for piece in self._waiting:
-            batch.append(piece)
-            size += len(piece)
-            if size >= BATCH_BYTES or len(batch) >= BATCH_PIECES:
-                break
-        return batch
+    def _begin_next(self) -> bool:
+        """Whether there is another block; it is the rest now."""
+        while self._frames:
+            for block in self._frames[0]:
+                if block:
+                    self._rest = block
+                    return True
+            self._frames.popleft()
+        return False
 
-    def _drop(self, sent: int) -> None:
-        while sent:
-            piece = self._waiting.popleft()
-            if len(piece) > sent:
-                self._waiting.appendleft(memoryview(piece)[sent:])
-                return
-            sent -= len(piece)
-
-    def _send_nowait(self, pieces: list[bytes | memoryview] | list[bytes]) -> int:
+    def _send_nowait(self, block: bytes | memoryview) -> int:
         """How much the kernel took; 0 when it takes nothing now."""
         try:
-            return self._sock.send(pieces[0]) if len(pieces) == 1 else self._sock.sendmsg(pieces)
+            return self._sock.send(block)
         except BlockingIOError:
             return 0
         except OSError as error:

@@ -6,6 +6,7 @@ import attrs
 import trio
 
 from safd.api import door, lines
+from safd.api.blocks import BLOCK_BYTES
 from safd.api.door import Given
 from safd.api.events import LiveEvent
 from safd.api.lines import Answer, Bad, Line, Request
@@ -19,6 +20,9 @@ from safd.serve.following import follow
 from safd.serve.intake import Intake
 from safd.serve.link import THREAD_FROM_BYTES, Link, Room
 from safd.serve.outgoing import PeerGone
+
+FEW_PIECES = 64
+"""A result in no more pieces than these, and of no more bytes than a block, leaves at once."""
 
 
 @attrs.define(eq=False)
@@ -63,9 +67,12 @@ class LineFace:
     async def _receive(self) -> bool:
         received = await self.link.receive(len(self.intake))
         if received is not None:
-            self.intake.feed(*received)
-            if len(self.intake) > len(received[0]):
-                await self.link.next_turn()
+            data, sender = received
+            if not self.intake and data.find(b"\n") == len(data) - 1 <= self.intake.request_bytes:
+                await self._line(data, self.link.alone(sender))  # one whole line, as nearly always
+            else:
+                self.intake.feed(data, sender)
+            await self.link.next_turn()
             return True
         rest, senders = self.intake.take_rest()
         await self._line(rest, senders)  # a last line may lack its line feed
@@ -100,10 +107,10 @@ class LineFace:
         match outcome:
             case list():
                 if request.id is not None:
-                    await self.link.outgoing.send(lines.render_answer(request.id, outcome))
+                    await self._answer(request.id, outcome)
             case Failed(error=error, fatal=fatal):
                 if request.id is not None:
-                    await self.link.outgoing.send([lines.render_error(request.id, error)])
+                    await self.link.outgoing.send(lines.render_error(request.id, error))
                 self._ended = self._ended or fatal
             case Subscription():
                 await self._subscribed(request.id, outcome)
@@ -112,6 +119,12 @@ class LineFace:
         if self._scopes:
             for detached in self._scopes.keys() - self.peer.subscriptions.keys():
                 self._scopes[detached].cancel()
+
+    async def _answer(self, id_: str, result: list[bytes]) -> None:
+        if len(result) <= FEW_PIECES and sum(map(len, result)) <= BLOCK_BYTES:
+            await self.link.outgoing.send(lines.render_answer(id_, result))
+        else:
+            await self.link.outgoing.send_blocks(lines.render_large_answer(id_, result))
 
     async def _subscribed(self, id_: str | None, subscription: Subscription) -> None:
         if id_ is None:
@@ -151,7 +164,7 @@ class LineFace:
                     "a subscription", follow(subscription, outgoing, heartbeat_s, frame, None)
                 )
                 if failed is not None:
-                    await outgoing.send([lines.render_end(name, failed.error)])
+                    await outgoing.send(lines.render_end(name, failed.error))
         except PeerGone:
             nursery.cancel_scope.cancel()
         finally:
@@ -163,4 +176,4 @@ class LineFace:
     async def _refuse(self, id_: str, error: SafError) -> None:
         """What is refused before a method was found."""
         self.room.dispatch.refused(error)
-        await self.link.outgoing.send([lines.render_error(id_, error)])
+        await self.link.outgoing.send(lines.render_error(id_, error))

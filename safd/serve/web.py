@@ -8,6 +8,7 @@ import attrs
 import trio
 
 from safd.api import describe, sse
+from safd.api.blocks import blocks
 from safd.api.door import Given
 from safd.api.events import LiveEvent
 from safd.api.methods import Method
@@ -62,7 +63,7 @@ class WebFace:
             case Wanted.END:
                 return False
             case GoOn(pieces=pieces):
-                await self.link.outgoing.send(pieces)
+                await self.link.outgoing.send(b"".join(pieces))
                 return True
             case Wanted.TURN:
                 await trio.lowlevel.checkpoint()
@@ -96,7 +97,7 @@ class WebFace:
 
     async def _refuse(self, refused: Refused) -> bool:
         self.room.dispatch.refused(refused.error)
-        await self.link.outgoing.send(self.face.refuse(refused, _date()))
+        await self.link.outgoing.send(b"".join(self.face.refuse(refused, _date())))
         if refused.whole:
             return self.face.start_next()
         await self.link.linger()
@@ -150,12 +151,12 @@ class WebFace:
                 assert_never(never)
 
     async def _send(self, kind: bytes, body: list[bytes]) -> bool:
-        await self.link.outgoing.send(self.face.answer(OK, kind, body, _date()))
+        await self.link.outgoing.send_blocks(blocks(self.face.answer(OK, kind, body, _date())))
         return True
 
     async def _fail(self, failed: Failed) -> bool:
         refused = Refused(failed.error, whole=not failed.fatal)
-        await self.link.outgoing.send(self.face.refuse(refused, _date()))
+        await self.link.outgoing.send(b"".join(self.face.refuse(refused, _date())))
         return not failed.fatal
 
     async def _stream(self, subscription: Subscription) -> None:
@@ -182,7 +183,7 @@ class WebFace:
             return self.face.stream(sse.render_event(event))
 
         try:
-            await outgoing.send(self.face.begin_stream(_date()))
+            await outgoing.send(b"".join(self.face.begin_stream(_date())))
             beat = self.face.stream(sse.HEARTBEAT)
             heartbeat_s = self.room.limits.heartbeat_s
             failed = await self.room.dispatch.watched(
@@ -190,7 +191,7 @@ class WebFace:
             )
             if failed is not None:
                 last = self.face.stream(sse.render_error(http.problem(failed.error)))
-                await outgoing.send([last, *self.face.end_stream()])
+                await outgoing.send(b"".join((last, *self.face.end_stream())))
         except PeerGone:
             return
 

@@ -42,7 +42,7 @@ def test_the_id_is_echoed_exactly(id_: str) -> None:
     request = lines.parse(b'{"jsonrpc":"2.0","id":%b,"method":"x","params":{}}' % id_.encode())
     assert isinstance(request, Request)
     assert request.id == id_
-    assert f'"id":{id_},'.encode() in b"".join(lines.render_answer(id_, [b"{}"]))
+    assert f'"id":{id_},'.encode() in lines.render_answer(id_, [b"{}"])
     bad = lines.parse(b'{"jsonrpc":"2.0","id":%b,"method":4}' % id_.encode())
     assert isinstance(bad, Bad)
     assert bad.id == id_
@@ -150,7 +150,8 @@ def test_answers_cross_on_one_line(parts: list[bytes], joined: bool) -> None:
     pieces = [b"[", b",".join(parts), b"]"]
     if joined:
         pieces = [b"".join(pieces)]
-    written = b"".join(lines.render_answer("1", pieces))
+    written = lines.render_answer("1", pieces)
+    assert written == b"".join(lines.render_large_answer("1", pieces))
     assert written.count(b"\n") == 1
     found = lines.parse(written)
     assert isinstance(found, Answer)

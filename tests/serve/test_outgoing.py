@@ -1,7 +1,7 @@
 """Bytes out: whole, in order, never mixed, however little the kernel takes and whoever is cancelled."""
 
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
 import pytest
@@ -34,7 +34,7 @@ async def test_many_senders_many_pieces() -> None:
     frames = [[b"<%d:" % task, b"x" * (task * 700), b"", b">"] for task in range(20)]
     async with pair() as (outgoing, stream), trio.open_nursery() as nursery:
         for frame in frames:
-            nursery.start_soon(outgoing.send, frame)
+            nursery.start_soon(outgoing.send_blocks, frame)
         found = await read(stream, sum(len(piece) for frame in frames for piece in frame))
     for frame in frames:
         assert b"".join(frame) in found
@@ -46,22 +46,32 @@ async def test_a_cancelled_sender_tears_nothing() -> None:
     async with pair() as (outgoing, stream):
         with trio.CancelScope() as scope:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(outgoing.send, [b"<" + b"a" * 100_000 + b">"])
-                nursery.start_soon(outgoing.send, [b"<", b"b" * 100, b">"])
+                nursery.start_soon(outgoing.send, b"<" + b"a" * 100_000 + b">")
+                nursery.start_soon(outgoing.send_blocks, [b"<", b"b" * 100, b">"])
                 await trio.testing.wait_all_tasks_blocked()
                 scope.cancel()
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(outgoing.send, [b"<c>"])
+            nursery.start_soon(outgoing.send, b"<c>")
             found = await read(stream, 100_002 + 102 + 3)
     assert found == b"<" + b"a" * 100_000 + b"><" + b"b" * 100 + b"><c>"
 
 
 @pytest.mark.trio
-async def test_more_pieces_than_one_call_takes() -> None:
-    """Ten thousand small pieces arrive in order."""
+async def test_many_small_blocks() -> None:
+    """Ten thousand blocks arrive in order, each made only when those before it have left."""
     pieces = [b"%d," % n for n in range(10_000)]
+    made = 0
+
+    def make() -> Iterator[bytes]:
+        nonlocal made
+        for piece in pieces:
+            made += 1
+            yield piece
+
     async with pair() as (outgoing, stream), trio.open_nursery() as nursery:
-        nursery.start_soon(outgoing.send, pieces)
+        nursery.start_soon(outgoing.send_blocks, make())
+        await trio.testing.wait_all_tasks_blocked()
+        assert 0 < made < len(pieces)
         assert await read(stream, len(b"".join(pieces))) == b"".join(pieces)
 
 
@@ -73,7 +83,7 @@ async def test_one_who_does_not_read(autojump_clock: trio.testing.MockClock) -> 
 
         async def send() -> None:
             with pytest.raises(PeerGone):
-                await outgoing.send([b"x" * 1_000_000])
+                await outgoing.send(b"x" * 1_000_000)
             gone.append(trio.current_time())
 
         async with trio.open_nursery() as nursery:
@@ -91,4 +101,4 @@ async def test_one_who_has_gone() -> None:
     async with pair() as (outgoing, stream):
         await stream.aclose()
         with pytest.raises(PeerGone):
-            await outgoing.send([b"x"])
+            await outgoing.send(b"x")
