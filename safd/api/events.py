@@ -2,7 +2,7 @@
 
 | name | data | seq |
 | --- | --- | --- |
-| one of MESSAGE_EVENTS | the stored message, as hydration returns it (`{"seq", "damaged"}` where unreadable) | its seq |
+| one of MESSAGE_EVENTS | the stored message, as hydrated (`{"seq", "damaged"}` where unreadable) | its seq |
 | `turn` | `{"turn": Turn}` | none |
 | `mark` | `{"mark": Mark}` | none |
 | `gap` | `{"after": seq}`: the reader was too slow for what has no seq; stored events continue after it | none |
