@@ -200,7 +200,7 @@ class Client:
 
     async def restore(self, conversation: str, mark: str) -> results.Microcompacted:
         """Take an earlier microcompact back."""
-        return await self.ask(calls.microcompact(conversation, keep_recent=0, restore=mark))
+        return await self.ask(calls.microcompact(conversation, keep_recent=5, restore=mark))
 
     async def compact(
         self, conversation: str, *, through_seq: int, summary: str | Sequence[Block]

@@ -297,6 +297,8 @@ class Session:
             raise error
         if not isinstance(found.id, int):
             raise AnswerMalformed(f"it answers the request {found.id!r}, which was not sent")
+        if bool(found.result) is bool(found.error):
+            raise AnswerMalformed("an answer has either a result or an error")
         self.patience.answered()
         if found.id == self._greeting_id:
             self._greeting_id = None

@@ -23,7 +23,7 @@ FAILED = 1
 NOTHING_FOUND = 3
 DRIFT_FOUND = 4
 INTERRUPTED = 130
-TERMINATED = 143
+SIGNALLED = 128
 READER_GONE = 141
 
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -80,7 +80,7 @@ def saf(ctx: click.Context, *, as_json: bool, socket: str | None, agent: str | N
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line; returns the exit code. No traceback reaches a person for anything that is foreseen."""
-    signal.signal(signal.SIGTERM, _terminated)
+    stop_on(signal.SIGTERM)
     as_json = "--json" in arguments
     try:
         return _run(list(arguments), as_json=as_json)
@@ -140,5 +140,10 @@ def _reader_gone() -> int:
     return READER_GONE
 
 
-def _terminated(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001  a handler's signature
-    raise SystemExit(TERMINATED)
+def stop_on(number: signal.Signals) -> None:
+    """Leave in order on this signal: what a command has begun it also ends."""
+
+    def stop(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001  a handler's signature
+        raise SystemExit(SIGNALLED + number)
+
+    signal.signal(number, stop)

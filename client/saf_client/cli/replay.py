@@ -67,9 +67,9 @@ def replay_command(  # noqa: PLR0913  one parameter for each thing a replay can 
     elif explain:
         print_explained(answer)
     elif sys.stdout.isatty():
-        click.echo(json.dumps(wire.decoded(answer.payload), indent=2))
+        click.echo(json.dumps(wire.decoded(answer.payload.text), indent=2))
     else:
-        print_json(answer.payload)
+        print_json(answer.payload.text)
 
 
 def print_explained(answer: Replayed) -> None:
@@ -78,7 +78,7 @@ def print_explained(answer: Replayed) -> None:
     print_pairs(
         [
             ("target", answer.target.value),
-            ("payload", f"{len(answer.payload):,} bytes"),
+            ("payload", f"{len(answer.payload.text):,} bytes"),
             ("stable prefix", f"{answer.stable_prefix.messages} messages, sha256 {answer.stable_prefix.sha256}"),
             ("head seq", str(answer.head_seq)),
             ("tokens", f"{usage.input_tokens or 0:,} in, {usage.output_tokens or 0:,} out, as providers reported"),

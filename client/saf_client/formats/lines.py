@@ -55,7 +55,10 @@ def _read_line(raw: bytes, number: int, offset: int, *, torn: bool) -> AnyLine:
         if span.first != "{":
             return BadLine(offset=offset, reason=f"{spans.kind_of(span)} where an object is due")
         return Line(
-            number=number, offset=offset, span=Span(text, span.start, span.end, ""), members=spans.members_in_place(span)
+            number=number,
+            offset=offset,
+            span=Span(text, span.start, span.end, ""),
+            members=spans.members_in_place(span),
         )
     except TextNotUtf8 as error:
         return BadLine(offset=offset, reason=f"not UTF-8 at byte {offset + error.offset}")

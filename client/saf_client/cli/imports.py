@@ -1,0 +1,198 @@
+"""`saf import`: files and folders of transcripts into records, and what was taken, left out, and why."""
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import attrs
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from saf_client import wire
+from saf_client.cli.app import FAILED, NOTHING_FOUND
+from saf_client.cli.asked import Asked, with_asked
+from saf_client.cli.printing import heading, print_json, print_table
+from saf_client.formats.detect import FORMATS, NotUnderstood, read_transcript
+from saf_client.formats.transcript import BadLine, LeftOut, Transcript
+from saf_client.importing import Taken, import_thread
+from saf_client.render import one_line
+from saf_client.sync import Client
+
+DEADLINE_S = 120.0
+_SNIFFED_BYTES = 64 * 1024
+_SHOWN = 20
+
+
+@attrs.define(kw_only=True)
+class Outcome:
+    """One file: what it was, what was taken, or why nothing was."""
+
+    path: Path
+    transcript: Transcript | None = None
+    taken: list[Taken] = attrs.field(factory=list[Taken])
+    problem: str | None = None
+    named: bool = True
+    """The person named this file; others were found in a folder."""
+
+    @property
+    def failed(self) -> bool:
+        return (self.problem is not None and self.named) or any(one.refused for one in self.taken)
+
+
+@click.command("import")
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@with_asked
+def import_command(asked: Asked, *, paths: tuple[Path, ...]) -> int | None:
+    """Import transcripts: each conversation in a file becomes one here. Importing again adds only what is new.
+
+    The format is told by the content: Claude Code session files and their subagents' files, and safd's own lines.
+    Folders are searched for both.
+    """
+    outcomes: list[Outcome] = []
+    found = list(_files(paths))
+    with asked.connect(deadline_s=DEADLINE_S) as client, _progress() as progress:
+        files = progress.add_task("files", total=len(found))
+        for path, named in found:
+            outcomes.append(_import_file(client, path, asked.agent, progress, named=named))
+            progress.advance(files)
+    if asked.as_json:
+        print_json(wire.json_text(_as_json(outcomes)))
+    else:
+        _print(outcomes)
+    if any(outcome.failed for outcome in outcomes):
+        return FAILED
+    return None if any(outcome.taken for outcome in outcomes) else NOTHING_FOUND
+
+
+def _files(paths: Sequence[Path]) -> Iterator[tuple[Path, bool]]:
+    """Each file once; of a folder those that look like lines of JSON, in order of their names."""
+    seen: set[Path] = set()
+    for path in paths:
+        within = _within(path) if path.is_dir() else iter([path])
+        for file in within:
+            real = file.resolve()
+            if real not in seen:
+                seen.add(real)
+                yield file, not path.is_dir()
+
+
+def _within(folder: Path) -> Iterator[Path]:
+    for at, folders, names in os.walk(folder):
+        folders.sort()
+        for name in sorted(names):
+            path = Path(at, name)
+            if path.is_file() and not path.is_symlink() and _may_be_lines(path):
+                yield path
+
+
+def _may_be_lines(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            head = file.read(_SNIFFED_BYTES)
+    except OSError:
+        return True  # it is named in the report as unreadable
+    return any(line.lstrip(b"\xef\xbb\xbf \t").startswith(b"{") for line in head.split(b"\n"))
+
+
+def _import_file(client: Client, path: Path, agent: str | None, progress: Progress, *, named: bool) -> Outcome:
+    outcome = Outcome(path=path, named=named)
+    try:
+        read = read_transcript(path.read_bytes(), str(path.resolve()))
+    except OSError as error:
+        outcome.problem = f"it cannot be read: {error.strerror or error}"
+        return outcome
+    if isinstance(read, NotUnderstood):
+        outcome.problem = read.reason
+        return outcome
+    outcome.transcript = read
+    threads = [thread for thread in read.threads if thread.units]
+    bar = progress.add_task(one_line(path.name)[:30], total=sum(len(thread.units) for thread in threads))
+    for thread in threads:
+        outcome.taken.append(import_thread(client, thread, agent=agent, progress=lambda: progress.advance(bar)))
+    progress.remove_task(bar)
+    return outcome
+
+
+def _progress() -> Progress:
+    """On a terminal only, and beside the output."""
+    console = Console(stderr=True)
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        disable=not sys.stderr.isatty(),
+    )
+
+
+def _print(outcomes: Sequence[Outcome]) -> None:
+    taken = [(outcome, one) for outcome in outcomes for one in outcome.taken]
+    if taken:
+        rows = [
+            (one.conversation, str(one.appended), str(one.already), str(one.continued), one.title) for _, one in taken
+        ]
+        print_table(("conversation", "new", "known", "grown", "title"), rows, wide=4)
+    _print_counts("Left out of the conversations", _sum(outcomes, "left_out"))
+    _print_counts("Changed on the way", _sum(outcomes, "changed"))
+    for outcome in outcomes:
+        _print_troubles(outcome)
+    if not taken:
+        click.echo(f"Nothing was found to import. Known formats: {', '.join(FORMATS)}.", err=True)
+
+
+def _sum(outcomes: Sequence[Outcome], which: str) -> Counter[LeftOut]:
+    total: Counter[LeftOut] = Counter()
+    for outcome in outcomes:
+        if outcome.transcript is not None:
+            total.update(outcome.transcript.left_out if which == "left_out" else outcome.transcript.changed)
+    return total
+
+
+def _print_counts(title: str, counts: Counter[LeftOut]) -> None:
+    if counts:
+        heading(title)
+        rows = [(str(count), one.what, one.why) for one, count in counts.most_common()]
+        print_table(("lines", "what", "why"), rows)
+
+
+def _print_troubles(outcome: Outcome) -> None:
+    name = one_line(str(outcome.path))
+    bad: Sequence[BadLine] = () if outcome.transcript is None else outcome.transcript.bad
+    troubles = [f"byte {one.offset}: {one.reason}" for one in bad]
+    for one in outcome.taken:
+        troubles += [f"byte {refused.offset}: {refused.detail} [{refused.code}]" for refused in one.refused]
+        troubles += [f"byte {offset}: differs from what was imported before, which stays" for offset in one.differs]
+    if outcome.problem is not None and outcome.named:
+        click.echo(f"saf: {name} was not imported: {one_line(outcome.problem)}. [not_understood]", err=True)
+    elif outcome.problem is not None:
+        click.echo(f"passed over {name}: {one_line(outcome.problem)}", err=True)
+    for trouble in troubles[:_SHOWN]:
+        click.echo(f"{name}: {one_line(trouble)}", err=True)
+    if len(troubles) > _SHOWN:
+        click.echo(f"{name}: and {len(troubles) - _SHOWN} more; --json lists all", err=True)
+
+
+def _as_json(outcomes: Sequence[Outcome]) -> dict[str, object]:
+    return {
+        "files": [
+            {
+                "path": str(outcome.path),
+                "format": None if outcome.transcript is None else outcome.transcript.format,
+                "problem": outcome.problem,
+                "conversations": [attrs.asdict(one) for one in outcome.taken],
+                "left_out": _counts(outcome, "left_out"),
+                "changed": _counts(outcome, "changed"),
+                "bad_lines": [] if outcome.transcript is None else list(map(attrs.asdict, outcome.transcript.bad)),
+            }
+            for outcome in outcomes
+        ]
+    }
+
+
+def _counts(outcome: Outcome, which: str) -> list[dict[str, object]]:
+    return [{"what": one.what, "why": one.why, "count": count} for one, count in _sum([outcome], which).items()]

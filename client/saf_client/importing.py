@@ -1,0 +1,90 @@
+"""A transcript into a record: each message once, however often its file is imported.
+
+The conversation is found again by its thread's key, each message by its own. What a record holds already is read
+from it where a message may have grown since (see `formats.transcript.offer`); elsewhere the daemon knows the key.
+"""
+
+import hashlib
+from collections.abc import Callable
+
+import attrs
+
+from saf_client.errors import Malformed, SafdError
+from saf_client.formats.transcript import Known, Said, Thread, Unit, known_lines, offer
+from saf_client.sync import Client
+from safd.model.ids import ConversationId
+
+OF_ONE_MESSAGE = frozenset({"principal_in_record", "message_too_large", "request_too_large"})
+"""Codes that refuse one message and say nothing about the next; all of the family Malformed does the same."""
+
+
+@attrs.frozen(kw_only=True)
+class RefusedMessage:
+    """A message that the daemon does not take; `offset` is its first line's, in bytes."""
+
+    offset: int
+    code: str
+    detail: str
+
+
+@attrs.define(kw_only=True)
+class Taken:
+    """What became of one thread."""
+
+    conversation: ConversationId
+    title: str | None
+    appended: int = 0
+    already: int = 0
+    continued: int = 0
+    """Of `appended`: messages that go on a reply which had grown since the last import."""
+    differs: list[int] = attrs.field(factory=list[int])
+    """Offsets of lines that the record holds with another text; what is stored stays."""
+    refused: list[RefusedMessage] = attrs.field(factory=list[RefusedMessage])
+
+
+def import_thread(client: Client, thread: Thread, *, agent: str | None, progress: Callable[[], None]) -> Taken:
+    """Append what the record does not hold yet, in file order. Calls `progress` after each message."""
+    key = "import:" + hashlib.sha256(thread.key.encode()).hexdigest()
+    made = client.create(agent=agent, title=thread.title, metadata=thread.metadata, idempotency_key=key).conversation
+    taken = Taken(conversation=made.id, title=thread.title)
+    grows = any(isinstance(unit, Said) for unit in thread.units)
+    known: Known = _known(client, made.id) if made.head_seq and grows else {}
+    for unit in thread.units:
+        try:
+            _import_unit(client, thread, unit, known, made.head_seq, taken)
+        except SafdError as error:
+            if error.code == "idempotency_key_reused" and isinstance(unit, Said):
+                # another import of a shorter or longer copy is under way: take the record's word
+                known = _known(client, made.id)
+                _import_unit(client, thread, unit, known, made.head_seq, taken)
+            elif isinstance(error, Malformed) or error.code in OF_ONE_MESSAGE:
+                taken.refused.append(RefusedMessage(offset=_offset(unit), code=error.code, detail=error.detail))
+            else:
+                raise
+        progress()
+    return taken
+
+
+def _import_unit(client: Client, thread: Thread, unit: Unit, known: Known, head: int, taken: Taken) -> None:
+    offered, differs = offer(thread, unit, known)
+    taken.differs.extend(one.offset for one in differs)
+    if offered is None:
+        taken.already += 1
+        return
+    answer = client.append(taken.conversation, offered.text, idempotency_key=offered.key)
+    if answer.first_seq <= head:
+        taken.already += 1
+        return
+    taken.appended += 1
+    taken.continued += offered.continues
+
+
+def _known(client: Client, conversation: ConversationId) -> Known:
+    known: dict[str, str] = {}
+    for stored in client.record(conversation):
+        known.update(known_lines(stored))
+    return known
+
+
+def _offset(unit: Unit) -> int:
+    return unit.parts[0].offset if isinstance(unit, Said) else unit.offset
