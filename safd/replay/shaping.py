@@ -160,8 +160,9 @@ class Shaper:
             self.repairs.append(moved)
             shapes.append(UserSide([markers.SYSTEM_HERE, *texts]))
         parts = self._heard(others)
-        if any(isinstance(item, Image) for _, item in others):
-            self._repair(RepairKind.IMAGE_MOVED, None, "an image may not stand in a system message")
+        for index, item in others:
+            if isinstance(item, Image):
+                self._repair(RepairKind.IMAGE_MOVED, index, "an image may not stand in a system message")
         return shapes + _user_side(parts)
 
     def _assistant(self, items: list[tuple[int, Item]]) -> list[Shape]:
