@@ -70,7 +70,7 @@ def stored_texts(line: Line, conversation: str) -> list[str]:
 
 def offered(stored: str) -> str:
     """The offered text inside a stored one: what follows `prev_hash`."""
-    members = list(spans.members(spans.whole(stored)).values())
+    members = list(spans.members_in_place(spans.whole(stored)).values())
     return "{" + stored[members[4].end :].partition(",")[2]
 
 

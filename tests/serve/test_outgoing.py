@@ -47,6 +47,7 @@ async def test_a_cancelled_sender_tears_nothing() -> None:
         with trio.CancelScope() as scope:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(outgoing.send, b"<" + b"a" * 100_000 + b">")
+                await trio.testing.wait_all_tasks_blocked()
                 nursery.start_soon(outgoing.send_blocks, [b"<", b"b" * 100, b">"])
                 await trio.testing.wait_all_tasks_blocked()
                 scope.cancel()

@@ -408,7 +408,7 @@ async def streaming(talk: Talk, *headers: str) -> None:
 
 
 @pytest.mark.trio
-async def test_a_stream() -> None:
+async def test_a_stream(autojump_clock: trio.testing.MockClock) -> None:
     """Durable events carry their seq as id, passing ones leave the last; a stored line break is a second data line."""
     app = FakeApp()
     async with talking(app) as talk:
@@ -421,6 +421,7 @@ async def test_a_stream() -> None:
         ]
         talk.hang_up()
         await talk.ended.wait()
+        assert trio.current_time() < 1, "noticed at a heartbeat only"
         assert app.feed.followers == 0
     assert app.seen[0].asked == params.Attach(conversation=HERE, after=None)
 
