@@ -11,8 +11,8 @@ class Limits:
 
     message_bytes: int = 48 * 1024 * 1024
     request_bytes: int = 64 * 1024 * 1024
-    buffered_bytes: int = 256 * 1024 * 1024
-    """All requests that are being received, together: what a crowd of large senders may cost."""
+    buffered_bytes_per_uid: int = 512 * 1024 * 1024
+    """Requests half received and large answers not read yet: what one account's connections may cost together."""
     messages_per_append: int = 1000
     page_messages: int = 10_000
     connections_per_uid: int = 2048

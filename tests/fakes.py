@@ -139,7 +139,7 @@ class FakeApp:
 
 def room_of(app: FakeApp, limits: Limits | None = None) -> Room:
     limits = limits or Limits()
-    return Room(limits, Dispatch(app, Metrics()), Budget(limits.buffered_bytes))
+    return Room(limits, Dispatch(app, Metrics()), Budget(limits.buffered_bytes_per_uid))
 
 
 @attrs.define(eq=False)

@@ -469,13 +469,15 @@ class RequestTooLarge(TooMuch):
 @attrs.define(eq=False, kw_only=True)
 class BuffersFull(TooMuch):
     code: ClassVar[str] = "buffers_full"
+    uid: int
     limit_bytes: int
     retry_after_s: int = 1
 
     def __str__(self) -> str:
         return (
-            f"All requests that are being received would take more than {self.limit_bytes} bytes together. "
-            f"Nothing of this one was done; send it again in {self.retry_after_s} s."
+            f"What the daemon keeps for uid {self.uid}, requests half received and answers not read yet, would be more "
+            f"than {self.limit_bytes} bytes. Read the answers that were asked for, and ask again in "
+            f"{self.retry_after_s} s."
         )
 
 

@@ -29,7 +29,7 @@ class Connection:
     @classmethod
     def over(cls, sock: socket.socket, room: Room, peer: Peer) -> "Connection":
         """`sock` is non-blocking and delivers credentials; whoever made it closes it."""
-        return cls(room, Link.over(sock, room), peer)
+        return cls(room, Link.over(sock, room, peer.pin.uid), peer)
 
     async def run(self) -> None:
         try:

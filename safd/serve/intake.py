@@ -1,9 +1,10 @@
-"""Received bytes, each remembered with who wrote it, and what all connections together may keep of them.
+"""Received bytes, each remembered with who wrote it, and what one account's connections together may make us keep.
 
 The kernel never puts bytes of two senders into one read. A request's senders are those of every chunk that carried a
 part of it, so what is left over after a request keeps the sender of its chunk.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 
 import attrs
@@ -16,36 +17,47 @@ SPACE = b" \t\r\n"
 
 @attrs.define
 class Budget:
-    """Bytes of requests that are not complete yet, over all connections."""
+    """Bytes kept for each account: requests that are not complete yet, and large answers that were not read yet.
+
+    Each account has the whole limit for itself, so that a crowd under one cannot starve another.
+    """
 
     limit_bytes: int
-    used: int = 0
+    _used: Counter[int] = attrs.field(factory=Counter[int])
 
-    def take(self, size: int) -> None:
-        if self.used + size > self.limit_bytes:
-            raise BuffersFull(limit_bytes=self.limit_bytes)
-        self.used += size
+    @property
+    def used(self) -> int:
+        """Of all accounts."""
+        return self._used.total()
 
-    def give(self, size: int) -> None:
-        self.used -= size
+    def take(self, uid: int, size: int) -> None:
+        if self._used[uid] + size > self.limit_bytes:
+            raise BuffersFull(uid=uid, limit_bytes=self.limit_bytes)
+        self._used[uid] += size
+
+    def give(self, uid: int, size: int) -> None:
+        self._used[uid] -= size
+        if not self._used[uid]:
+            del self._used[uid]
 
 
 @attrs.define
 class Share:
-    """One connection's part of the budget: as much as its present request has needed at most."""
+    """One connection's part of its account's budget: as much as its present request and answer needed at most."""
 
     _budget: Budget
+    _uid: int
     _held: int = 0
 
     def hold(self, size: int) -> None:
-        """Raises BuffersFull when the others leave too little."""
+        """Raises BuffersFull when the account's other connections leave too little."""
         if size > self._held:
-            self._budget.take(size - self._held)
+            self._budget.take(self._uid, size - self._held)
             self._held = size
 
     def release(self) -> None:
         if self._held:
-            self._budget.give(self._held)
+            self._budget.give(self._uid, self._held)
             self._held = 0
 
 

@@ -7,6 +7,7 @@ import attrs
 import trio
 
 from safd.model.errors import RequestIncomplete
+from safd.model.ids import Uid
 from safd.node.peer import ANCILLARY_BYTES, parse_sender
 from safd.principal.facts import Credentials, NoCredentials, Sender
 from safd.serve.dispatch import Dispatch
@@ -50,8 +51,9 @@ class Link:
     _alone: frozenset[Sender] = frozenset()
 
     @classmethod
-    def over(cls, sock: socket.socket, room: Room) -> "Link":
-        return cls(sock, room, Outgoing(sock, room.limits.send_timeout_s), Share(room.budget))
+    def over(cls, sock: socket.socket, room: Room, uid: Uid) -> "Link":
+        """`uid`: whose budget the connection draws on, its opener's."""
+        return cls(sock, room, Outgoing(sock, room.limits.send_timeout_s), Share(room.budget, uid))
 
     async def receive(self, half: int) -> tuple[bytes, Sender] | None:
         """The next chunk and who wrote it; None when the peer sends no more.

@@ -106,7 +106,7 @@ async def serve(
     `sock` listens already and was prepared (`prepare_listener`); it is not closed here.
     """
     sock.setblocking(False)
-    house = _House(kernel, app, metrics, Room(limits, Dispatch(app, metrics), Budget(limits.buffered_bytes)))
+    house = _House(kernel, app, metrics, Room(limits, Dispatch(app, metrics), Budget(limits.buffered_bytes_per_uid)))
     async with trio.open_nursery() as nursery:
         await nursery.start(house.keep)
         task_status.started()

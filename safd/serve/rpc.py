@@ -12,7 +12,7 @@ from safd.api.events import LiveEvent
 from safd.api.lines import Answer, Bad, Line, Request
 from safd.methods.context import Peer
 from safd.methods.subscription import Subscription
-from safd.model.errors import RequestMalformed, SafError, TooManySubscriptions
+from safd.model.errors import BuffersFull, RequestMalformed, SafError, TooManySubscriptions
 from safd.model.failures import Stopping
 from safd.principal.facts import Sender
 from safd.serve.dispatch import Failed, Outcome
@@ -121,8 +121,14 @@ class LineFace:
                 self._scopes[detached].cancel()
 
     async def _answer(self, id_: str, result: list[bytes]) -> None:
-        if len(result) <= FEW_PIECES and sum(map(len, result)) <= BLOCK_BYTES:
+        size = sum(map(len, result))
+        if len(result) <= FEW_PIECES and size <= BLOCK_BYTES:
             await self.link.outgoing.send(lines.render_answer(id_, result))
+            return
+        try:
+            self.link.share.hold(size)
+        except BuffersFull as error:
+            await self._refuse(id_, error)
         else:
             await self.link.outgoing.send_blocks(lines.render_large_answer(id_, result))
 

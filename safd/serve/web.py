@@ -8,13 +8,13 @@ import attrs
 import trio
 
 from safd.api import describe, sse
-from safd.api.blocks import blocks
+from safd.api.blocks import BLOCK_BYTES, blocks
 from safd.api.door import Given
 from safd.api.events import LiveEvent
 from safd.api.methods import Method
 from safd.methods.context import Peer
 from safd.methods.subscription import Subscription
-from safd.model.errors import SafError
+from safd.model.errors import BuffersFull, SafError
 from safd.model.failures import Stopping
 from safd.serve import http
 from safd.serve.dispatch import Failed, Outcome
@@ -151,6 +151,12 @@ class WebFace:
                 assert_never(never)
 
     async def _send(self, kind: bytes, body: list[bytes]) -> bool:
+        size = sum(map(len, body))
+        if size > BLOCK_BYTES:
+            try:
+                self.link.share.hold(size)
+            except BuffersFull as error:
+                return await self._fail(Failed(error))
         await self.link.outgoing.send_blocks(blocks(self.face.answer(OK, kind, body, _date())))
         return True
 

@@ -88,10 +88,10 @@ def test_a_line_has_a_limit(end: bytes) -> None:
         intake.take_line()
 
 
-def test_the_budget_is_shared_and_given_back() -> None:
-    """A share grows with its request, the others get what is left, and what was held comes back whole."""
+def test_an_account_shares_its_budget() -> None:
+    """A share grows with its request, the account's others get what is left, and what was held comes back whole."""
     budget = Budget(100)
-    one, two = Share(budget), Share(budget)
+    one, two = Share(budget, 1000), Share(budget, 1000)
     one.hold(60)
     one.hold(40)
     assert budget.used == 60
@@ -101,5 +101,20 @@ def test_the_budget_is_shared_and_given_back() -> None:
     one.release()
     two.hold(100)
     two.release()
+    two.release()
+    assert budget.used == 0
+
+
+def test_accounts_do_not_share() -> None:
+    """What one account holds is nothing to another."""
+    budget = Budget(100)
+    one, two = Share(budget, 1000), Share(budget, 1001)
+    one.hold(100)
+    two.hold(100)
+    assert budget.used == 200
+    with pytest.raises(BuffersFull) as refused:
+        two.hold(101)
+    assert refused.value.uid == 1001
+    one.release()
     two.release()
     assert budget.used == 0

@@ -15,7 +15,7 @@ from safd.principal.facts import Credentials
 from safd.settings import Limits
 from tests.fakes import HERE, FakeApp, Talk, room_of, talking
 
-SMALL = Limits(request_bytes=100_000, buffered_bytes=150_000, subscriptions_per_connection=2)
+SMALL = Limits(request_bytes=100_000, buffered_bytes_per_uid=150_000, subscriptions_per_connection=2)
 
 
 def request(id_: object, method: str, given: object = None) -> bytes:
@@ -199,7 +199,7 @@ async def test_a_line_that_is_too_long() -> None:
 
 @pytest.mark.trio
 async def test_all_buffers_together() -> None:
-    """Who wants more than is left for all is refused and closed; what others have half sent is served."""
+    """Who wants more than is left for the account is refused and closed; what others have half sent is served."""
     app = FakeApp()
     room = room_of(app, SMALL)
     async with talking(app, room=room) as first, talking(app, room=room) as second:
@@ -213,6 +213,24 @@ async def test_all_buffers_together() -> None:
         await second.ended.wait()
         await first.send(long[-10:])
         assert (await first.line())["result"]["agent"] == "a" * 90_000
+
+
+@pytest.mark.trio
+async def test_answers_that_are_not_read() -> None:
+    """An account that does not read what it asked for gets no more of it, and everything again once it has read."""
+    app = FakeApp(page=(json.dumps("x" * 900_000).encode(),))
+    room = room_of(app, Limits(buffered_bytes_per_uid=1_500_000))
+    page = request(1, "conversation.messages", {"conversation": HERE})
+    async with talking(app, room=room) as first, talking(app, room=room) as second:
+        await first.send(page)
+        await trio.testing.wait_all_tasks_blocked()
+        assert room.budget.used > 900_000
+        await second.send(page + hello(2))
+        assert code(await second.line()) == "buffers_full"
+        assert (await second.line())["result"]["agent"] == "a"
+        assert len((await first.line())["result"]["data"][0]) == 900_000
+        await second.send(page)
+        assert len((await second.line())["result"]["data"][0]) == 900_000
 
 
 @pytest.mark.trio

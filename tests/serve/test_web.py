@@ -15,7 +15,7 @@ from safd.settings import Limits
 from tests.fakes import HERE, FakeApp, Talk, room_of, talking
 
 HOST = b"Host: localhost\r\n"
-SMALL = Limits(request_bytes=100_000, buffered_bytes=150_000)
+SMALL = Limits(request_bytes=100_000, buffered_bytes_per_uid=150_000)
 
 
 def get(target: str, *headers: str, verb: str = "GET", version: str = "1.1") -> bytes:
@@ -291,7 +291,7 @@ async def test_half_a_request(autojump_clock: trio.testing.MockClock) -> None:
 
 @pytest.mark.trio
 async def test_all_buffers_together() -> None:
-    """A body that would take more than is left for all is refused, with a word on when to come again."""
+    """A body that would take more than is left for the account is refused, with a word on when to come again."""
     app = FakeApp()
     room = room_of(app, SMALL)
     body = b" " * 90_000 + b"{}"
@@ -300,12 +300,30 @@ async def test_all_buffers_together() -> None:
         await trio.testing.wait_all_tasks_blocked()
         await second.send(post(APPEND, body)[:-2])
         status, headers, answer = await second.http()
-        assert (status, json.loads(answer)["code"], headers["retry-after"]) == (503, "buffers_full", "1")
+        assert (status, json.loads(answer)["code"], headers["retry-after"]) == (429, "buffers_full", "1")
         second.hang_up()
         await second.ended.wait()
         await first.send(b"{}")
         status, _, answer = await first.http()
         assert (status, json.loads(answer)["code"]) == (400, "field_missing")
+
+
+@pytest.mark.trio
+async def test_answers_that_are_not_read() -> None:
+    """An account that does not read what it asked for gets no more of it, and everything again once it has read."""
+    app = FakeApp(page=(json.dumps("x" * 900_000).encode(),))
+    room = room_of(app, Limits(buffered_bytes_per_uid=1_500_000))
+    asked = get(f"/v1/conversations/{HERE}/messages")
+    async with talking(app, room=room) as first, talking(app, room=room) as second:
+        await first.send(asked)
+        await trio.testing.wait_all_tasks_blocked()
+        assert room.budget.used > 900_000
+        await second.send(asked)
+        status, headers, answer = await second.http()
+        assert (status, json.loads(answer)["code"], headers["retry-after"]) == (429, "buffers_full", "1")
+        assert (await first.http())[0] == 200
+        await second.send(asked)
+        assert (await second.http())[0] == 200
 
 
 @pytest.mark.trio
