@@ -109,7 +109,7 @@ def _seq(repair: Repair) -> int | None:
     return None if repair.message_id is None else int(repair.message_id[-12:], 16)
 
 
-def project(
+def project(  # noqa: PLR0913  one parameter for each thing that decides a payload
     messages: list[Message] | tuple[StoredMessage, ...],
     target: Target,
     capabilities: Capabilities | None = None,

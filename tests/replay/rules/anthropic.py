@@ -1,9 +1,11 @@
-"""A strict judge of Anthropic Messages payloads, written from the provider's rules (AM1 to AM18). It knows nothing of
-the code that it judges.
+"""A strict judge of Anthropic Messages payloads, written from the provider's rules (AM1 to AM18).
+
+It knows nothing of the code that it judges.
 """
 
 import base64
 import re
+from itertools import pairwise
 
 from safd.model.projections import Capabilities
 from safd.model.spans import JsonValue
@@ -155,7 +157,7 @@ def _order(messages: list[Json], capabilities: Capabilities) -> list[str]:
     found: list[str] = []
     if not roles or roles[0] != "user":
         found.append("AM13 the user comes first")
-    for before, role in zip(roles, roles[1:], strict=False):
+    for before, role in pairwise(roles):
         if role == before:
             found.append(f"AM13 two messages of the {role} in a row")
         if role == "system" and before != "user":

@@ -1,5 +1,6 @@
-"""A strict judge of OpenAI Chat payloads, written from the provider's rules (OC1 to OC11) and from what the strictest
-compatible servers refuse (A7). It knows nothing of the code that it judges.
+"""A strict judge of OpenAI Chat payloads, written from the provider's rules (OC1 to OC11).
+
+What the strictest compatible servers refuse (A7) counts too. It knows nothing of the code that it judges.
 """
 
 import base64
