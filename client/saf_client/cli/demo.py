@@ -179,7 +179,7 @@ def payload_lines(payload: bytes, columns: int) -> Iterator[str]:
 
 
 def _parts(name: str, value: Any, columns: int) -> Iterator[str]:
-    parts = cast("list[Any]", value) if isinstance(value, list) else [value]
+    parts: list[Any] = value if isinstance(value, list) else [value]
     for part in parts:
         text = part if isinstance(part, str) else wire.json_text(part)
         line = render.one_line(f"{name}: {text}")
