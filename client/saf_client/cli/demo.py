@@ -22,6 +22,7 @@ from safd.model.admissions import UIDS_REFUSED, Admission
 from safd.model.ids import ConversationId, Uid
 from safd.model.principals import Mode
 from safd.model.projections import Capabilities, StablePrefix, Target
+from safd.model.spans import JsonValue
 
 AGENT = "demo"
 KEEP = 3
@@ -178,8 +179,8 @@ def payload_lines(payload: bytes, columns: int) -> Iterator[str]:
                     yield from _parts(f"{role:<9} {key}", part, columns)
 
 
-def _parts(name: str, value: Any, columns: int) -> Iterator[str]:
-    parts: list[Any] = value if isinstance(value, list) else [value]
+def _parts(name: str, value: JsonValue, columns: int) -> Iterator[str]:
+    parts = value if isinstance(value, list) else [value]
     for part in parts:
         text = part if isinstance(part, str) else wire.json_text(part)
         line = render.one_line(f"{name}: {text}")
