@@ -4,7 +4,6 @@ What the strictest compatible servers refuse (A7) counts too. It knows nothing o
 """
 
 import base64
-import json
 import re
 
 from safd.model.projections import Capabilities, ReasoningCapability
@@ -173,8 +172,3 @@ def _pairs(messages: list[dict[str, JsonValue]]) -> list[str]:
     if due:
         found.append(f"OC1 calls without results: {due}")
     return found
-
-
-def pretty(raw: bytes) -> str:
-    """For failure messages."""
-    return json.dumps(json.loads(raw), indent=1)
