@@ -33,6 +33,8 @@ from safd.model.messages import Role, StoredMessage
 TAB = 4
 OUTPUT_LINES = 12
 """So many lines of a tool's output are shown before the rest is counted, unless all is asked for."""
+_WINDOW = 4
+"""Characters looked at for each column of a line: enough for all but texts of marks without width."""
 _ISOLATE, _POP = "\u2068", "\u2069"
 _C0_END, _DELETE = 0x20, 0x7F
 _HIDDEN = re.compile(
@@ -103,19 +105,27 @@ def wrapped(text: str, columns: int) -> Iterator[str]:
             yield f"{_ISOLATE}{piece}{_POP}" if _right_to_left(piece) else piece
 
 
+def shortened(line: str, columns: int) -> str:
+    """The line, or as much of it as fits with a sign that it goes on."""
+    return line if width(line) <= columns else line[: _cut(line, columns - 1)] + "…"
+
+
 def _right_to_left(text: str) -> bool:
     return not text.isascii() and any(unicodedata.bidirectional(character) in ("R", "AL") for character in text)
 
 
 def _broken(line: str, columns: int) -> Iterator[str]:
-    rest = line
-    while width(rest) > columns:
-        cut = _cut(rest, columns)
-        space = rest.rfind(" ", 1, cut + 1)
+    begin = 0
+    while True:
+        window = line[begin : begin + _WINDOW * columns]
+        if begin + len(window) == len(line) and width(window) <= columns:
+            yield window
+            return
+        cut = _cut(window, columns)
+        space = window.rfind(" ", 1, cut + 1)
         at = space if space > cut // 2 else cut
-        yield rest[:at]
-        rest = rest[at:].removeprefix(" ")
-    yield rest
+        yield window[:at]
+        begin += at + (window[at : at + 1] == " ")
 
 
 def _cut(text: str, columns: int) -> int:

@@ -20,7 +20,7 @@ def daemon(tmp_path: Path) -> Iterator[FakeDaemon]:
 def corpora() -> Path:
     """Real session files: $SAFD_CORPORA, or where they stand beside the checkout."""
     named = os.environ.get("SAFD_CORPORA")
-    places = [Path(named)] if named else [ROOT.parent / "shared" / "corpora", Path("/work/shared/corpora")]
+    places = [Path(named)] if named else [ROOT.parent / "shared" / "corpora"]
     for place in places:
         if (place / "claude-code" / "session.jsonl").is_file():
             return place

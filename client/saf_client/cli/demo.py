@@ -184,8 +184,4 @@ def _parts(name: str, value: JsonValue, columns: int) -> Iterator[str]:
     for part in parts:
         text = part if isinstance(part, str) else wire.json_text(part)
         line = render.one_line(f"{name}: {text}")
-        yield line if render.width(line) <= columns else _cut(line, columns - 2) + " …"
-
-
-def _cut(line: str, columns: int) -> str:
-    return next(iter(render.wrapped(line[: columns + 1], columns)))
+        yield render.shortened(line, columns)

@@ -16,7 +16,7 @@ from saf_client.cli.app import FAILED, NOTHING_FOUND
 from saf_client.cli.asked import Asked, with_asked
 from saf_client.cli.printing import heading, print_json, print_table
 from saf_client.formats.detect import FORMATS, NotUnderstood, read_transcript
-from saf_client.formats.transcript import BadLine, LeftOut, Transcript
+from saf_client.formats.transcript import BadLine, LeftOut, Said, Transcript
 from saf_client.importing import Taken, import_thread
 from saf_client.render import one_line
 from saf_client.sync import Client
@@ -141,8 +141,25 @@ def _print(outcomes: Sequence[Outcome]) -> None:
     _print_counts("Changed on the way", _sum(outcomes, "changed"))
     for outcome in outcomes:
         _print_troubles(outcome)
-    if not taken:
+    if taken:
+        _print_summary(outcomes)
+    else:
         click.echo(f"Nothing was found to import. Known formats: {', '.join(FORMATS)}.", err=True)
+
+
+def _print_summary(outcomes: Sequence[Outcome]) -> None:
+    """One line that accounts for every line of every file."""
+    read = [outcome.transcript for outcome in outcomes if outcome.transcript is not None]
+    units = [unit for transcript in read for thread in transcript.threads for unit in thread.units]
+    lines = sum(len(unit.parts) if isinstance(unit, Said) else 1 for unit in units)
+    taken = [one for outcome in outcomes for one in outcome.taken]
+    left_out, bad = _sum(outcomes, "left_out").total(), sum(len(transcript.bad) for transcript in read)
+    click.echo(
+        f"\n{lines:,} lines are {len(units):,} messages in {len(taken)} conversations: "
+        f"{sum(one.appended for one in taken):,} new, {sum(one.already for one in taken):,} known, "
+        f"{sum(len(one.refused) for one in taken):,} refused. "
+        f"{left_out:,} lines were left out, {bad:,} cannot be read."
+    )
 
 
 def _sum(outcomes: Sequence[Outcome], which: str) -> Counter[LeftOut]:

@@ -21,6 +21,9 @@ LOOKS = {
     Style.THOUGHT: "italic dim",
 }
 _PIPE_COLUMNS = 100
+_GAP = 2
+_LEAST = 12
+"""Columns that a cut cell keeps, also where the line is then longer than the terminal."""
 
 
 def console() -> Console:
@@ -59,16 +62,18 @@ def print_lines(lines: Iterable[Line], *, page: bool = False) -> None:
 
 
 def print_table(heads: Sequence[str], rows: Iterable[Sequence[str | None]], *, wide: int | None = None) -> None:
-    """`wide` is the column that takes the room there is and is cut where there is none."""
+    """On a terminal the column `wide` is cut where there is no room for it; in a pipe, and of others, nothing is."""
     out = console()
-    table = Table(box=None, pad_edge=False, show_edge=False, header_style="bold")
-    for index, head in enumerate(heads):
-        flexible = index == wide
-        table.add_column(head, no_wrap=True, overflow="ellipsis" if flexible else "fold", ratio=1 if flexible else None)
-    for row in rows:
-        table.add_row(*(Text(render.one_line(cell or "-")) for cell in row))
-    table.expand = wide is not None and out.is_terminal
-    out.print(table)
+    lines = [[render.one_line(cell or "-") for cell in row] for row in rows]
+    widths = [max(map(render.width, column)) for column in zip(heads, *lines, strict=True)]
+    if wide is not None and out.is_terminal:
+        room = out.width - sum(widths) + widths[wide] - _GAP * (len(widths) - 1)
+        widths[wide] = min(widths[wide], max(room, _LEAST))
+    for number, line in enumerate([list(heads), *lines]):
+        cells = [render.shortened(cell, size) for cell, size in zip(line, widths, strict=True)]
+        padded = [cell + " " * (size - render.width(cell)) for cell, size in zip(cells, widths, strict=True)]
+        text = (" " * _GAP).join(padded).rstrip()
+        out.print(Text(text, style="" if number else "bold"), soft_wrap=True)
 
 
 def print_pairs(pairs: Iterable[tuple[str, str]]) -> None:
