@@ -10,7 +10,15 @@ import click
 from saf_client import admissions_file, wire
 from saf_client.cli.asked import Asked, with_asked
 from saf_client.cli.printing import print_json
-from safd.model.admissions import UIDS_REFUSED, Admission, agent_name, file_name
+from safd.model.admissions import (
+    SUFFIX,
+    UIDS_REFUSED,
+    Admission,
+    agent_name,
+    file_name,
+    parse_admission,
+    uid_of_file,
+)
 from safd.model.errors import Malformed
 from safd.model.ids import Uid
 from safd.model.principals import Mode
@@ -38,6 +46,8 @@ _dry_option = click.option("--dry-run", is_flag=True, help="Show what would be w
 @click.option("--not-before", metavar="TIME", help="In force from then on, as 2027-01-01T00:00:00Z.")
 @click.option("--expires", metavar="TIME", help="In force until then.")
 @click.option("--no-new-privs", is_flag=True, help="Demand that its process cannot gain privileges.")
+@click.option("--seccomp", is_flag=True, help="Demand that its process runs under a system call filter.")
+@click.option("--pinned", is_flag=True, help="Demand that the kernel itself pins its process (SO_PEERPIDFD).")
 @_folder_option
 @_dry_option
 @with_asked
@@ -55,6 +65,8 @@ def admit_command(  # noqa: PLR0913  one parameter for each thing an admission c
     not_before: str | None,
     expires: str | None,
     no_new_privs: bool,
+    seccomp: bool,
+    pinned: bool,
     admissions: Path | None,
     dry_run: bool,
 ) -> None:
@@ -62,7 +74,8 @@ def admit_command(  # noqa: PLR0913  one parameter for each thing an admission c
 
     resident: the agent has the account to itself. borrowed: it runs, on purpose, under a person's account.
     """
-    uid = _uid_of(account)
+    held = _account(account)
+    uid = Uid(held.pw_uid)
     try:
         agent_name(name, "AGENT")
     except Malformed as error:
@@ -78,16 +91,18 @@ def admit_command(  # noqa: PLR0913  one parameter for each thing an admission c
         not_before=_moment(not_before, "--not-before"),
         expires=_moment(expires, "--expires"),
         no_new_privs=no_new_privs,
+        seccomp=seccomp,
+        pinned=pinned,
     )
     folder = admissions or SYSTEM_FOLDER
     text = admissions_file.with_agent(
-        admissions_file.read_text(folder, uid), uid=uid, account=account, admission=admission
+        admissions_file.read_text(folder, uid), uid=uid, account=held.pw_name, admission=admission
     )
     if not dry_run:
         _must_be_able(folder, admissions)
         folder.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
         admissions_file.write(folder, uid, text)
-    what = f"{name} is admitted to {account} (uid {uid}) as {mode}"
+    what = f"{name} is admitted to {held.pw_name} (uid {uid}) as {mode}"
     _report(asked, folder / file_name(uid), text, what, dry_run=dry_run)
 
 
@@ -101,14 +116,17 @@ def dismiss_command(
     asked: Asked, *, name: str, account: str | None, admissions: Path | None, dry_run: bool
 ) -> int | None:
     """Take AGENT's admission back; its file goes with the last agent in it."""
-    from saf_client.cli.app import NOTHING_FOUND
+    from saf_client.cli.app import FAILED, NOTHING_FOUND
 
     folder = admissions or SYSTEM_FOLDER
-    uids = _admitting(folder, name) if account is None else [_uid_of(account)]
+    unreadable: list[str] = []
+    uids = _admitting(folder, name, unreadable) if account is None else [_uid_in_file(account)]
     uids = [uid for uid in uids if admissions_file.read_text(folder, uid) is not None]
+    for trouble in unreadable:
+        click.echo(f"saf: passed over, as it admits nobody: {trouble}", err=True)
     if not uids:
         click.echo(f"saf: {name} is not admitted in {folder}. [admission_missing]", err=True)
-        return NOTHING_FOUND
+        return FAILED if unreadable else NOTHING_FOUND
     if len(uids) > 1:
         names = ", ".join(map(str, uids))
         raise click.UsageError(f"{name} is admitted to several accounts (uids {names}). Say which one with --account.")
@@ -125,27 +143,57 @@ def dismiss_command(
     return None
 
 
-def _uid_of(account: str) -> Uid:
-    """By name or number. root, nobody and the uids that stand for no one are refused: nothing is an agent there."""
-    try:
-        found = pwd.getpwuid(int(account)) if account.isdecimal() else pwd.getpwnam(account)
-    except (KeyError, OverflowError) as error:
-        raise click.UsageError(f"There is no account {account!r} on this node.") from error
+def _account(account: str) -> pwd.struct_passwd:
+    """By name, or by number where no account has it for a name.
+
+    root, nobody and the uids that stand for no one are refused: nothing is an agent there.
+    """
+    found = _found(account)
+    if found is None:
+        raise click.UsageError(f"There is no account {account!r} on this node.")
     if found.pw_uid in UIDS_REFUSED or found.pw_name == "nobody":
         raise click.UsageError(
             f"{found.pw_name} (uid {found.pw_uid}) is nobody's own account. Make one: useradd --system NAME."
         )
-    return Uid(found.pw_uid)
+    return found
 
 
-def _admitting(folder: Path, name: str) -> list[Uid]:
-    from safd.model.admissions import parse_admission, uid_of_file
+def _found(account: str) -> pwd.struct_passwd | None:
+    try:
+        return pwd.getpwnam(account)
+    except (KeyError, ValueError):  # ValueError: a NUL in it
+        pass
+    try:
+        return pwd.getpwuid(int(account)) if account.isascii() and account.isdecimal() else None
+    except (KeyError, OverflowError):
+        return None
 
+
+def _uid_in_file(account: str) -> Uid:
+    """Whose file is meant: an account's, or that of a uid whose account is gone."""
+    if _found(account) is None:
+        uid = uid_of_file(f"{account}{SUFFIX}")
+        if uid is not None:
+            return uid
+    return Uid(_account(account).pw_uid)
+
+
+def _admitting(folder: Path, name: str, unreadable: list[str]) -> list[Uid]:
+    """The accounts that admit the agent; files that are no admission are told, and hide no other."""
     found: list[Uid] = []
-    for path in sorted(folder.glob("*.toml")) if folder.is_dir() else []:
+    for path in sorted(folder.glob(f"*{SUFFIX}")) if folder.is_dir() else []:
         uid = uid_of_file(path.name)
-        if uid is not None and parse_admission(path.read_text(encoding="utf-8"), str(path)).find(name) is not None:
-            found.append(uid)
+        if uid is None:
+            continue
+        try:
+            if parse_admission(path.read_text(encoding="utf-8"), str(path)).find(name) is not None:
+                found.append(uid)
+        except Malformed as error:
+            unreadable.append(str(error))
+        except UnicodeDecodeError as error:
+            unreadable.append(f"{path}: it is not UTF-8 at byte {error.start}")
+        except OSError as error:
+            unreadable.append(f"{path}: {error.strerror}")
     return found
 
 

@@ -25,6 +25,8 @@ DRIFT_FOUND = 4
 INTERRUPTED = 130
 SIGNALLED = 128
 READER_GONE = 141
+COMPLETION = "_SAF_COMPLETE"
+"""Set by the shell's completion (`eval "$(_SAF_COMPLETE=bash_source saf)"`)."""
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("demo", "Show everything on a private daemon that leaves nothing behind."),
@@ -95,7 +97,7 @@ def _run(arguments: list[str], *, as_json: bool) -> int:
     from safd.model.errors import SafError
 
     try:
-        code = saf.main(arguments, prog_name="saf", standalone_mode=False)
+        code = _called(arguments)
         sys.stdout.flush()
     except Exit as left:
         return left.exit_code
@@ -120,6 +122,14 @@ def _run(arguments: list[str], *, as_json: bool) -> int:
         _fail("os_error", f"{where}{error.strerror or error}.", {}, as_json=as_json)
         return FAILED
     return code if isinstance(code, int) else 0
+
+
+def _called(arguments: list[str]) -> object:
+    if COMPLETION in os.environ:
+        return saf.main(arguments, prog_name="saf")
+    # not click's `main`, which would end the process where a pipe breaks, with a code that says nothing of it
+    with saf.make_context("saf", arguments) as context:
+        return saf.invoke(context)
 
 
 def _fail(code: str, detail: str, fields: dict[str, object], *, as_json: bool) -> None:

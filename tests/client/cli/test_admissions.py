@@ -1,0 +1,164 @@
+"""`saf admit` and `dismiss`: the administrator's files from a shell."""
+
+import json
+import os
+import pwd
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.client.cli.conftest import Saf
+
+NAMES = {"daemon": pwd.getpwnam("daemon").pw_uid, "bin": pwd.getpwnam("bin").pw_uid}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "admissions.d"
+
+
+def held(folder: Path, account: str) -> dict[str, object]:
+    found: dict[str, object] = tomllib.loads((folder / f"{NAMES[account]}.toml").read_text(encoding="utf-8"))
+    return found
+
+
+def test_admit_says_everything(saf: Saf, folder: Path) -> None:
+    """Each option is a line of the file that the daemon reads."""
+    done = saf(
+        *("admit", "hermes", "--account", "daemon", "--mode", "resident", "--admissions", folder),
+        *("--unit", "saf-agent@hermes.service", "--node", "0" * 32, "--group", "audio", "--group", "video"),
+        *("--reader", "casey", "--reader", "@staff", "--operator", "casey", "--not-before", "2026-01-01T00:00:00Z"),
+        *("--expires", "2027-01-01T00:00:00+01:00", "--no-new-privs", "--seccomp", "--pinned"),
+    )
+    assert done.code == 0, done.err
+    found = json.loads(json.dumps(held(folder, "daemon"), default=str))
+    assert found == {
+        "uid": NAMES["daemon"],
+        "account": "daemon",
+        "agents": {
+            "hermes": {
+                "mode": "resident",
+                "node": "0" * 32,
+                "unit": "saf-agent@hermes.service",
+                "groups": ["audio", "video"],
+                "readers": ["casey", "@staff"],
+                "operators": ["casey"],
+                "not_before": "2026-01-01 00:00:00+00:00",
+                "expires": "2027-01-01 00:00:00+01:00",
+                "no_new_privs": True,
+                "seccomp": True,
+                "pinned": True,
+            }
+        },
+    }
+
+
+def test_an_account_by_its_number(saf: Saf, folder: Path) -> None:
+    """A number is looked up, and the file holds the account's name; where there is none, it is refused."""
+    saf("admit", "hermes", "--account", str(NAMES["daemon"]), "--mode", "borrowed", "--admissions", folder)
+    assert held(folder, "daemon")["account"] == "daemon"
+    free = next(uid for uid in range(60_001, 61_000) if not _is_account(uid))
+    done = saf("admit", "hermes", "--account", str(free), "--mode", "resident", "--admissions", folder)
+    assert done.code == 2
+    assert str(free) in done.err
+
+
+def _is_account(uid: int) -> bool:
+    try:
+        pwd.getpwuid(uid)
+    except KeyError:
+        return False
+    return True
+
+
+def test_dry_run(saf: Saf, folder: Path) -> None:
+    """It shows what would be written, and writes nothing, not even the folder."""
+    done = saf("admit", "hermes", "--account", "bin", "--mode", "resident", "--admissions", folder, "--dry-run")
+    assert done.code == 0
+    assert "[agents.hermes]" in done.out
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["hermes", "--account", "no-such-account", "--mode", "resident"], "no-such-account"),
+        (["hermes", "--account", "root", "--mode", "resident"], "root"),
+        (["hermes", "--account", "0", "--mode", "resident"], "root"),
+        (["hermes", "--account", "nobody", "--mode", "resident"], "nobody"),
+        (["hermes", "--account", "daemon", "--mode", "guest"], "guest"),
+        (["hermes", "--account", "daemon"], "--mode"),
+        (["hermes", "--mode", "resident"], "--account"),
+        (["her mes", "--account", "daemon", "--mode", "resident"], "AGENT"),
+        (["hermes", "--account", "daemon", "--mode", "resident", "--expires", "soon"], "--expires"),
+    ],
+)
+def test_bad_use(saf: Saf, folder: Path, arguments: list[str], said: str) -> None:
+    """What cannot be admitted is refused before anything is written."""
+    done = saf("admit", *arguments, "--admissions", folder)
+    assert done.code == 2, done.err
+    assert said in done.err
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize(
+    "option", [["--unit", "x.mount"], ["--node", "here!"], ["--reader", "a b"], ["--group", "a,b"]]
+)
+def test_what_the_daemon_would_not_read(saf: Saf, folder: Path, option: list[str]) -> None:
+    """A text that would make the whole file invalid is never written."""
+    done = saf("admit", "hermes", "--account", "daemon", "--mode", "resident", *option, "--admissions", folder)
+    assert done.code == 1, done.err
+    assert not list(folder.glob("*")) if folder.exists() else True
+
+
+def test_dismiss(saf: Saf, folder: Path) -> None:
+    """One of several goes and the rest stays; the file goes with the last; nobody is an answer of its own."""
+    for agent in ("hermes", "iris"):
+        saf("admit", agent, "--account", "daemon", "--mode", "borrowed", "--admissions", folder)
+    assert saf("dismiss", "hermes", "--admissions", folder).code == 0
+    assert list(dict(held(folder, "daemon")["agents"])) == ["iris"]  # type: ignore[call-overload]
+    assert saf("dismiss", "hermes", "--admissions", folder).code == 3
+    assert saf("dismiss", "iris", "--admissions", folder).code == 0
+    assert list(folder.iterdir()) == []
+
+
+def test_dismiss_where_it_is_admitted_twice(saf: Saf, folder: Path) -> None:
+    """Which account is meant must be said."""
+    for account in ("daemon", "bin"):
+        saf("admit", "hermes", "--account", account, "--mode", "borrowed", "--admissions", folder)
+    unclear = saf("dismiss", "hermes", "--admissions", folder)
+    assert unclear.code == 2
+    assert "--account" in unclear.err
+    assert saf("dismiss", "hermes", "--account", "bin", "--admissions", folder).code == 0
+    assert [path.name for path in folder.iterdir()] == [f"{NAMES['daemon']}.toml"]
+
+
+def test_broken_files_hide_no_other(saf: Saf, folder: Path) -> None:
+    """A file that is no admission is told, and the agent is dismissed all the same."""
+    saf("admit", "hermes", "--account", "daemon", "--mode", "borrowed", "--admissions", folder)
+    (folder / "4241.toml").write_text("uid = ", encoding="ascii")
+    (folder / "4243.toml").write_bytes(b"\xff")
+    done = saf("dismiss", "hermes", "--admissions", folder)
+    assert done.code == 0, done.err
+    assert "4241.toml" in done.err
+    assert "4243.toml" in done.err
+    assert saf("dismiss", "hermes", "--admissions", folder).code == 1
+
+
+def test_dismiss_of_an_account_that_is_gone(saf: Saf, folder: Path) -> None:
+    """Its file is found by the uid."""
+    folder.mkdir()
+    free = next(uid for uid in range(60_001, 61_000) if not _is_account(uid))
+    path = folder / f"{free}.toml"
+    path.write_text(f'uid = {free}\naccount = "gone"\n[agents.hermes]\nmode = "resident"\n', encoding="ascii")
+    assert saf("dismiss", "hermes", "--account", str(free), "--admissions", folder).code == 0
+    assert not path.exists()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write the system's folder")
+def test_the_systems_folder_is_roots(saf: Saf) -> None:
+    """Without --admissions one is told to use sudo."""
+    done = saf("admit", "hermes", "--account", "daemon", "--mode", "resident")
+    assert done.code == 2
+    assert "sudo" in done.err
