@@ -20,7 +20,7 @@ EXPORT_DEADLINE_S = 120.0
 
 @click.command("ls")
 @click.option("--of", metavar="AGENT", help="Only this agent's conversations.")
-@click.option("--archived", is_flag=True, help="Archived ones too.")
+@click.option("--archived", is_flag=True, help="Archived ones, instead of the others.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
 @click.option("--after", metavar="CONV", help="Go on after this one.")
 @with_asked
