@@ -28,7 +28,7 @@ RECONNECT_LIMIT = 8
 _BACKOFF_FIRST_S = 0.05
 _BACKOFF_LAST_S = 2.0
 
-NOTHING_WAS_DONE = frozenset({"store_busy", "stopping"})
+NOTHING_WAS_DONE = frozenset({"store_busy", "stopping", "buffers_full"})
 """Codes that promise that nothing of the request was done: any method may be asked again after a pause."""
 
 

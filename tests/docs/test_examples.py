@@ -1,6 +1,7 @@
 """What the pages tell a reader to type works: README's curl minute, the chain by hand, the demo."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -93,3 +94,23 @@ def test_demo(tmp_path: Path) -> None:
     for word in ("anthropic", "openai-chat", "<runtime-principal>", "call_unanswered"):
         assert word in done.stdout
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["sync", "since", "async"])
+def test_client_examples(tmp_path: Path, name: str) -> None:
+    """The programs on the client's page run as they stand, each against a daemon that has seen nothing yet."""
+    text = (ROOT / "docs" / "client.md").read_text(encoding="utf-8")
+    found = re.search(rf"<!-- run: {name} -->\n```python\n(.*?)```", text, flags=re.DOTALL)
+    assert found
+    with running(tmp_path) as daemon:
+        done = subprocess.run(
+            [sys.executable, "-"],
+            input=found[1],
+            env={**os.environ, "SAFD_SOCKET": str(daemon.socket)},
+            capture_output=True,
+            text=True,
+            timeout=WITHIN_S,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.split()[-1] == {"sync": "[]", "since": "True", "async": "user_message"}[name]
