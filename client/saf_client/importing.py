@@ -4,16 +4,18 @@ The conversation is found again by its thread's key, each message by its own. Wh
 from it where a message may have grown since (see `formats.transcript.offer`); elsewhere the daemon knows the key.
 """
 
-import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import attrs
 
 from saf_client.errors import Malformed, SafdError
-from saf_client.formats.transcript import Known, Said, Thread, Unit, known_lines, offer
+from saf_client.formats.transcript import Exact, Known, Said, Thread, Unit, known_lines, offer
 from saf_client.sync import Client
+from safd.model.conversations import Conversation
 from safd.model.ids import ConversationId
 
+KEY_REUSED = "idempotency_key_reused"
+_PAGE = 500
 OF_ONE_MESSAGE = frozenset({"principal_in_record", "message_too_large", "request_too_large"})
 """Codes that refuse one message and say nothing about the next; all of the family Malformed does the same."""
 
@@ -44,19 +46,17 @@ class Taken:
 
 def import_thread(client: Client, thread: Thread, *, agent: str | None, progress: Callable[[], None]) -> Taken:
     """Append what the record does not hold yet, in file order. Calls `progress` after each message."""
-    key = "import:" + hashlib.sha256(thread.key.encode()).hexdigest()
-    made = client.create(agent=agent, title=thread.title, metadata=thread.metadata, idempotency_key=key).conversation
-    taken = Taken(conversation=made.id, title=thread.title)
+    made = _conversation(client, thread, agent)
+    taken = Taken(conversation=made.id, title=made.title)
     grows = any(isinstance(unit, Said) for unit in thread.units)
     known: Known = _known(client, made.id) if made.head_seq and grows else {}
     for unit in thread.units:
         try:
-            _import_unit(client, thread, unit, known, made.head_seq, taken)
+            known = _take(client, thread, unit, known, made.head_seq, taken)
         except SafdError as error:
-            if error.code == "idempotency_key_reused" and isinstance(unit, Said):
-                # another import of a shorter or longer copy is under way: take the record's word
-                known = _known(client, made.id)
-                _import_unit(client, thread, unit, known, made.head_seq, taken)
+            if error.code == KEY_REUSED:
+                taken.already += 1
+                taken.differs.append(_offset(unit))
             elif isinstance(error, Malformed) or error.code in OF_ONE_MESSAGE:
                 taken.refused.append(RefusedMessage(offset=_offset(unit), code=error.code, detail=error.detail))
             else:
@@ -65,14 +65,56 @@ def import_thread(client: Client, thread: Thread, *, agent: str | None, progress
     return taken
 
 
+def _take(client: Client, thread: Thread, unit: Unit, known: Known, head: int, taken: Taken) -> Known:
+    """Returns what is known of the record then."""
+    try:
+        _import_unit(client, thread, unit, known, head, taken)
+    except SafdError as error:
+        if error.code != KEY_REUSED or isinstance(unit, Exact):
+            raise
+        # another import of a shorter or longer copy is under way: take the record's word
+        known = _known(client, taken.conversation)
+        _import_unit(client, thread, unit, known, head, taken)
+    return known
+
+
+def _conversation(client: Client, thread: Thread, agent: str | None) -> Conversation:
+    """The thread's conversation, made now or at an earlier import.
+
+    A copy that has changed since may give it another title, and the importer may go by another agent's name: the
+    daemon then says that the key was used otherwise, and the conversation is found by where it came from.
+    """
+    try:
+        return client.create(
+            agent=agent, title=thread.title, metadata=thread.metadata, idempotency_key=thread.idempotency_key
+        ).conversation
+    except SafdError as error:
+        if error.code != KEY_REUSED:
+            raise
+        mine = client.observe(agent=agent).principal.uid
+        for one in _conversations(client):
+            if one.metadata == thread.metadata and one.owner.uid == mine:
+                return one
+        raise
+
+
+def _conversations(client: Client) -> Iterator[Conversation]:
+    after: ConversationId | None = None
+    while True:
+        page = client.list(archived=True, after=after, limit=_PAGE)
+        yield from page.data
+        if not page.has_more:
+            return
+        after = page.data[-1].id
+
+
 def _import_unit(client: Client, thread: Thread, unit: Unit, known: Known, head: int, taken: Taken) -> None:
     offered, differs = offer(thread, unit, known)
+    answer = None
+    if offered is not None:
+        answer = client.append(taken.conversation, offered.text, idempotency_key=offered.key)
     taken.differs.extend(one.offset for one in differs)
-    if offered is None:
-        taken.already += 1
-        return
-    answer = client.append(taken.conversation, offered.text, idempotency_key=offered.key)
-    if answer.first_seq <= head:
+    if offered is None or answer is None or answer.first_seq <= head:
         taken.already += 1
         return
     taken.appended += 1

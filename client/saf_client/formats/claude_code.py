@@ -1,4 +1,4 @@
-"""Claude Code's session files and its subagents' files (JSON lines, versions 2.1.x).
+"""Claude Code's session files and its subagents' files (JSON lines, versions 2.1.x), and its streamed output.
 
 Rules, each for something that real files do:
 
@@ -7,12 +7,14 @@ Rules, each for something that real files do:
   in the chain are passed over, `logicalParentUuid` counts where `parentUuid` is null). A branch is a view.
 * One reply is written as several lines that share `message.id`, with results between them: one assistant message,
   where its first line stood. Usage and model are those of its last line.
+* A call or a sealed thought that stands in two lines of one reply (a line was written again) is said once.
 * Results ride in `type: user` lines: role tool where such a line holds nothing else.
-* `isSidechain` lines are a subagent's: a conversation of their own, never mixed into the parent.
+* What a person typed while the model worked stands in an `attachment` line (`queued_command`): a user message.
+* `isSidechain` lines, and in a stream those with a `parent_tool_use_id`, are a subagent's: a conversation of their
+  own, never mixed into the parent.
 * What the program itself said in the model's place (`<synthetic>`, API errors) never reaches a model and is not
   lost: a system message without blocks, which keeps the line.
-* A block that the record has no word for is named by a text where it came from the user's side; on the model's side
-  nothing is put into its mouth. Either way its line is kept.
+* A file is named by the session of its first line. Lines of another session in it belong to the same conversation.
 """
 
 from collections import Counter, defaultdict
@@ -20,23 +22,12 @@ from collections.abc import Iterator, Sequence
 
 import attrs
 
+from saf_client.formats.claude_blocks import SHOWN, Content, fits, usage_of
 from saf_client.formats.lines import AnyLine, Line, is_true, text_of
-from saf_client.formats.transcript import BadLine, LeftOut, Part, Said, Thread, Transcript
+from saf_client.formats.transcript import BadLine, LeftOut, Part, Said, Thread, Transcript, is_kept
 from safd.model import spans
-from safd.model.blocks import (
-    Block,
-    Image,
-    ImageData,
-    ImageUrl,
-    InvalidInput,
-    JsonText,
-    ObjectInput,
-    Reasoning,
-    Text,
-    ToolResult,
-    ToolUse,
-)
-from safd.model.messages import Role, Usage
+from safd.model.blocks import Block, Reasoning, Text, ToolResult, ToolUse
+from safd.model.messages import Role
 from safd.model.spans import Span
 
 FORMAT = "claude-code"
@@ -48,7 +39,7 @@ LEFT_OUT = {
     "progress": "what hooks and running tools reported meanwhile; the parents of later lines are taken past it",
     "queue-operation": "typed input waiting for its turn; what was sent stands as a user line",
     "file-history-snapshot": "backups of edited files",
-    "attachment": "context that the program added; what the model saw of it is not in the file",
+    "attachment": "context that the program added; how it was put to the model is not in the file",
     "system": "the program's own note",
     "summary": "a title that the program gave",
     "ai-title": "a title that the program gave",
@@ -65,6 +56,7 @@ LEFT_OUT = {
     "started": _UI,
     "result": _UI,
     "atis-latch": _UI,
+    "stream_event": "a reply while it was written; the whole reply stands as lines",
 }
 SYSTEM_LEFT_OUT = {
     "compact_boundary": "the place of a compaction; both sides are kept, the summary as the message that it was",
@@ -72,19 +64,25 @@ SYSTEM_LEFT_OUT = {
     "api_error": "a failed request; the model did not see it",
 }
 _UNKNOWN_LINE = "a kind of line that this importer does not know"
+_TWICE = LeftOut(what="block said twice in one reply", why="taken once; both lines are kept")
+_TOO_LONG = LeftOut(what="very long line", why="its message is taken; the line is kept by its hash and length only")
 _CONVERSATION = ("user", "assistant")
+_OURS = ("uuid", "sessionId", "session_id", "leafUuid", "messageId")
+"""One of these stands in every line of this program; `type: result` alone stands in others' files too."""
 
 
 def recognises(line: Line) -> bool:
     kind = text_of(line.members, "type")
+    if not any(name in line.members for name in _OURS):
+        return False
     if kind in _CONVERSATION:
         message = line.members.get("message")
-        return message is not None and message.first == "{" and "uuid" in line.members
+        return message is not None and message.first == "{"
     return kind in LEFT_OUT
 
 
 def read(lines: Sequence[AnyLine], source: str) -> Transcript:
-    """The main conversation and one for each subagent. Nothing of it depends on `source`, the file's path."""
+    """The main conversation and one for each subagent. `source`, the file's path, names it where no line does."""
     reader = _Reader(source=source)
     for line in lines:
         if isinstance(line, BadLine):
@@ -110,7 +108,9 @@ class _Reader:
     parents: dict[str, str | None] = attrs.field(factory=dict[str, "str | None"])
     sidechains: set[str] = attrs.field(factory=set[str])
     texts: dict[str, str] = attrs.field(factory=dict[str, str])
-    taken: dict[str, list[Line]] = attrs.field(factory=lambda: defaultdict[str, list[Line]](list))
+    taken: dict[str, list[tuple[str, Line]]] = attrs.field(
+        factory=lambda: defaultdict[str, list[tuple[str, Line]]](list)
+    )
 
     def take(self, line: Line) -> None:
         kind = text_of(line.members, "type")
@@ -119,44 +119,52 @@ class _Reader:
         if uuid is not None:
             parent = text_of(line.members, "parentUuid") or text_of(line.members, "logicalParentUuid")
             self.parents.setdefault(uuid, parent)
-        if kind not in _CONVERSATION:
+        if kind not in _CONVERSATION and _queued(line) is None:
             self.left_out[_left_out(line, kind)] += 1
-        elif uuid is not None and uuid in self.texts:
-            same = self.texts[uuid] == line.text
-            why = "the file holds it twice" if same else "another line of the same uuid stands before it"
+            return
+        id_ = uuid or f"line:{len(self.texts)}"
+        if id_ in self.texts:
+            why = "the file holds it twice" if self.texts[id_] == line.text else "one of the same uuid stands before it"
             self.left_out[LeftOut(what=f"{kind} line", why=why)] += 1
         elif (reason := _unfit(line, kind)) is not None:
             self.bad.append(BadLine(offset=line.offset, reason=reason))
         else:
-            if uuid is not None:
-                self.texts[uuid] = line.text
-                if is_true(line.members, "isSidechain"):
-                    self.sidechains.add(uuid)
-            self.taken[self._thread(line, uuid)].append(line)
+            self.texts[id_] = line.text
+            if is_true(line.members, "isSidechain"):
+                self.sidechains.add(id_)
+            if not is_kept(line.text):
+                self.changed[_TOO_LONG] += 1
+            self.taken[self._thread(line, id_)].append((id_, line))
 
     def threads(self) -> Iterator[Thread]:
         for name, lines in self._rejoined().items():
-            thread = _Thread(parents=self.parents, kept=frozenset(self.texts), changed=self.changed)
+            thread = _Thread(
+                parents=self.parents,
+                kept=frozenset(self.texts),
+                changed=self.changed,
+                content=Content(changed=self.changed),
+            )
             units = thread.read(lines)
-            source = {"session": self.session or ""}
+            source = {"path": self.source} if self.session is None else {"session": self.session}
             if name:
                 source["subagent"] = name
             title = thread.title if not name else f"Subagent {name}: {thread.title or ''}".strip()[:80]
             key = f"{FORMAT}:{self.session or self.source}" + (f"/{name}" if name else "")
             yield Thread(key=key, title=title, format=FORMAT, source=source, units=units)
 
-    def _thread(self, line: Line, uuid: str | None) -> str:
+    def _thread(self, line: Line, id_: str) -> str:
         """Empty for the main conversation; a subagent's id; or, in files without one, where its lines begin."""
-        if not is_true(line.members, "isSidechain"):
+        call = text_of(line.members, "parent_tool_use_id")
+        if call is None and not is_true(line.members, "isSidechain"):
             return ""
-        return text_of(line.members, "agentId") or f"?{uuid or ''}"
+        return text_of(line.members, "agentId") or call or f"?{id_}"
 
-    def _rejoined(self) -> dict[str, list[Line]]:
+    def _rejoined(self) -> dict[str, list[tuple[str, Line]]]:
         """Sidechain lines without an agent's id belong to the sidechain that their parents lead to."""
-        joined: dict[str, list[Line]] = defaultdict(list)
+        joined: dict[str, list[tuple[str, Line]]] = defaultdict(list)
         for name, lines in self.taken.items():
             joined[f"side-{self._root(name[1:])}" if name.startswith("?") else name].extend(lines)
-        return {name: sorted(lines, key=lambda line: line.offset) for name, lines in joined.items()}
+        return {name: sorted(lines, key=lambda found: found[1].offset) for name, lines in joined.items()}
 
     def _root(self, uuid: str) -> str:
         seen: set[str] = set()
@@ -177,14 +185,14 @@ class _Thread:
     parents: dict[str, str | None]
     kept: frozenset[str]
     changed: Counter[LeftOut]
+    content: Content
     title: str | None = None
-    open_calls: dict[str, list[str]] = attrs.field(factory=lambda: defaultdict[str, list[str]](list))
 
-    def read(self, lines: Sequence[Line]) -> tuple[Said, ...]:
+    def read(self, lines: Sequence[tuple[str, Line]]) -> tuple[Said, ...]:
         units: list[Said] = []
         replies: dict[str, int] = {}
-        for line in lines:
-            said = self._said(line)
+        for id_, line in lines:
+            said = self._said(id_, line)
             at = replies.get(said.reply) if said.reply is not None else None
             if at is not None:
                 units[at] = attrs.evolve(
@@ -194,39 +202,54 @@ class _Thread:
             if said.reply is not None:
                 replies[said.reply] = len(units)
             units.append(said)
-        return tuple(units)
+        return tuple(self._once(unit) if unit.reply is not None else unit for unit in units)
 
-    def _said(self, line: Line) -> Said:
+    def _said(self, id_: str, line: Line) -> Said:
+        timestamp = text_of(line.members, "timestamp")
+        queued = _queued(line)
+        if queued is not None:
+            parts = (self._part(id_, line, self.content.blocks(queued, assistant=False)),)
+            return Said(role=Role.USER, parts=parts, timestamp=timestamp)
         message = spans.members(line.members["message"])
         assistant = text_of(line.members, "type") == "assistant"
         model = text_of(message, "model") if assistant else None
-        synthetic = assistant and (model == SYNTHETIC or is_true(line.members, "isApiErrorMessage"))
-        blocks = () if synthetic else self._blocks(message["content"], assistant=assistant)
-        part = Part(
-            id=text_of(line.members, "uuid") or f"line:{line.number}",
-            offset=line.offset,
-            text=line.text,
-            parent=self._parent(line),
-            blocks=blocks,
-            usage=_usage(message) if assistant and not synthetic else None,
-        )
-        if synthetic:
+        if assistant and (model == SYNTHETIC or is_true(line.members, "isApiErrorMessage")):
             why = "the program's own words in the model's place, such as a failed request: never the model's turn"
             self.changed[LeftOut(what="assistant line of the program", why=f"kept without blocks: {why}")] += 1
-            return Said(role=Role.SYSTEM, parts=(part,), timestamp=text_of(line.members, "timestamp"), unsaid=why)
+            return Said(role=Role.SYSTEM, parts=(self._part(id_, line, ()),), timestamp=timestamp, unsaid=why)
+        blocks = self.content.blocks(message["content"], assistant=assistant)
+        part = self._part(id_, line, blocks)
         if assistant:
             return Said(
                 role=Role.ASSISTANT,
-                parts=(part,),
+                parts=(attrs.evolve(part, usage=usage_of(message)),),
                 reply=text_of(message, "id"),
                 model=model,
                 provider=PROVIDER,
-                timestamp=text_of(line.members, "timestamp"),
+                timestamp=timestamp,
             )
-        results = [block for block in blocks if isinstance(block, ToolResult)]
-        role = Role.TOOL if results and len(results) == len(blocks) else Role.USER
         self._entitle(line, blocks)
-        return Said(role=role, parts=(part,), timestamp=text_of(line.members, "timestamp"))
+        only_results = bool(blocks) and all(isinstance(block, ToolResult) for block in blocks)
+        return Said(role=Role.TOOL if only_results else Role.USER, parts=(part,), timestamp=timestamp)
+
+    def _part(self, id_: str, line: Line, blocks: tuple[Block, ...]) -> Part:
+        return Part(id=id_, offset=line.offset, text=line.text, parent=self._parent(line), blocks=blocks)
+
+    def _once(self, reply: Said) -> Said:
+        """A reply without what it says a second time."""
+        said: set[Block] = set()
+        parts: list[Part] = []
+        for part in reply.parts:
+            blocks: list[Block] = []
+            for block in part.blocks:
+                if block in said:
+                    self.changed[_TWICE] += 1
+                    continue
+                if isinstance(block, ToolUse) or (isinstance(block, Reasoning) and (block.signature or block.redacted)):
+                    said.add(block)
+                blocks.append(block)
+            parts.append(attrs.evolve(part, blocks=tuple(blocks)))
+        return attrs.evolve(reply, parts=tuple(parts))
 
     def _entitle(self, line: Line, blocks: Sequence[Block]) -> None:
         if self.title is None and not is_true(line.members, "isMeta"):
@@ -241,153 +264,35 @@ class _Thread:
             at = self.parents.get(at)
         return at if at in self.kept else None
 
-    def _blocks(self, content: Span, *, assistant: bool) -> tuple[Block, ...]:
-        if content.first == '"':
-            return (Text(text=_string(content)),)
-        return tuple(
-            block for item in spans.elements(content) for block in self._block(spans.members(item), assistant=assistant)
-        )
 
-    def _block(self, found: dict[str, Span], *, assistant: bool) -> tuple[Block, ...]:
-        kind = text_of(found, "type") or "block without a type"
-        block: Block | None = None
-        match kind:
-            case "text" if _is_string(found, "text"):
-                block = Text(text=_string(found["text"]))
-            case "thinking" if assistant:
-                block = Reasoning(
-                    reasoning=_string(found["thinking"]) if _is_string(found, "thinking") else "",
-                    signature=_string(found["signature"]) if _is_string(found, "signature") else None,
-                )
-            case "redacted_thinking" if assistant and _is_string(found, "data"):
-                block = Reasoning(reasoning="", redacted=_string(found["data"]))
-            case "tool_use" if assistant:
-                block = self._call(found)
-            case "tool_result" if not assistant:
-                block = self._result(found)
-            case "image":
-                block = _image(found)
-            case _:
-                block = None
-        if block is not None:
-            return (block,)
-        if assistant:
-            self.changed[
-                LeftOut(what=f"{kind} of the model", why="the record has no word for it; the line is kept")
-            ] += 1
-            return ()
-        self.changed[LeftOut(what=kind, why="named by a text; the record has no word for it; the line is kept")] += 1
-        return (Text(text=_stands_for(kind)),)
-
-    def _call(self, found: dict[str, Span]) -> ToolUse | None:
-        id_, name = text_of(found, "id"), text_of(found, "name")
-        if id_ is None or name is None:
-            return None
-        self.open_calls[id_].append(name)
-        given = found.get("input")
-        if given is None:
-            return ToolUse(id=id_, name=name, input=InvalidInput(text=""))
-        match given.first:
-            case "{":
-                return ToolUse(id=id_, name=name, input=ObjectInput(json=JsonText(str(given))))
-            case '"':
-                return ToolUse(id=id_, name=name, input=InvalidInput(text=_string(given)))
-            case _:
-                return ToolUse(id=id_, name=name, input=InvalidInput(text=str(given)))
-
-    def _result(self, found: dict[str, Span]) -> ToolResult | None:
-        id_ = text_of(found, "tool_use_id")
-        if id_ is None:
-            return None
-        names = self.open_calls.get(id_)
-        return ToolResult(
-            tool_use_id=id_,
-            tool_name=names.pop(0) if names else None,
-            output=self._output(found.get("content")),
-            is_error=is_true(found, "is_error"),
-        )
-
-    def _output(self, content: Span | None) -> str | tuple[Text | Image, ...]:
-        if content is None or content.first == "n":
-            return ""
-        if content.first == '"':
-            return _string(content)
-        if content.first != "[":
-            return str(content)
-        return tuple(self._output_part(item) for item in spans.elements(content))
-
-    def _output_part(self, item: Span) -> Text | Image:
-        found = spans.members(item) if item.first == "{" else {}
-        kind = text_of(found, "type") or "part without a type"
-        if kind == "text" and _is_string(found, "text"):
-            return Text(text=_string(found["text"]))
-        if kind == "image" and (image := _image(found)) is not None:
-            return image
-        why = "named by a text; the record has no word for it; the line is kept"
-        self.changed[LeftOut(what=f"{kind} in a result", why=why)] += 1
-        name = text_of(found, "tool_name") if kind == "tool_reference" else None
-        return Text(text=f"[tool reference: {name}]" if name else _stands_for(kind))
-
-
-def _stands_for(kind: str) -> str:
-    return f"[{kind}: not carried over by the import]"
+def _queued(line: Line) -> Span | None:
+    """What a person typed while the model worked; None for every other line."""
+    found = line.members.get("attachment")
+    if text_of(line.members, "type") != "attachment" or found is None or found.first != "{":
+        return None
+    members = spans.members(found)
+    prompt = members.get("prompt")
+    return prompt if text_of(members, "type") == "queued_command" and fits(prompt) else None
 
 
 def _left_out(line: Line, kind: str | None) -> LeftOut:
-    if kind == "system":
-        subtype = text_of(line.members, "subtype") or "no subtype"
-        return LeftOut(what=f"system/{subtype}", why=SYSTEM_LEFT_OUT.get(subtype, LEFT_OUT["system"]))
     if kind is None:
         return LeftOut(what="line without a type", why=_UNKNOWN_LINE)
-    return LeftOut(what=kind, why=LEFT_OUT.get(kind, _UNKNOWN_LINE))
+    why = LEFT_OUT.get(kind, _UNKNOWN_LINE)
+    if kind == "system":
+        subtype = text_of(line.members, "subtype") or "no subtype"
+        return LeftOut(what=f"system/{subtype[:SHOWN]}", why=SYSTEM_LEFT_OUT.get(subtype, why))
+    found = line.members.get("attachment")
+    if kind == "attachment" and found is not None and found.first == "{":
+        return LeftOut(what=f"attachment/{(text_of(spans.members(found), 'type') or 'no type')[:SHOWN]}", why=why)
+    return LeftOut(what=kind[:SHOWN], why=why)
 
 
-def _unfit(line: Line, kind: str) -> str | None:
+def _unfit(line: Line, kind: str | None) -> str | None:
     """Why a conversation line cannot be read as one; None where it can."""
+    if kind not in _CONVERSATION:
+        return None
     message = line.members.get("message")
     if message is None or message.first != "{":
-        return f"a {kind} line without a message"
-    content = spans.members(message).get("content")
-    if content is None or content.first not in '"[':
-        return f"a {kind} line whose message has no content"
-    if content.first == "[" and any(item.first != "{" for item in spans.elements(content)):
-        return f"a {kind} line whose content holds something that is not a block"
-    return None
-
-
-def _usage(message: dict[str, Span]) -> Usage | None:
-    found = message.get("usage")
-    if found is None or found.first != "{":
-        return None
-    counts = spans.members(found)
-
-    def count(name: str) -> int | None:
-        number = spans.value(counts[name]) if name in counts else None
-        return number if type(number) is int and number >= 0 else None
-
-    return Usage(
-        input_tokens=count("input_tokens"),
-        output_tokens=count("output_tokens"),
-        cache_read_tokens=count("cache_read_input_tokens"),
-        cache_write_tokens=count("cache_creation_input_tokens"),
-    )
-
-
-def _image(found: dict[str, Span]) -> Image | None:
-    source = found.get("source")
-    if source is None or source.first != "{":
-        return None
-    parts = spans.members(source)
-    data, media_type, url = text_of(parts, "data"), text_of(parts, "media_type"), text_of(parts, "url")
-    if data is not None and media_type is not None:
-        return Image(source=ImageData(media_type=media_type, data=data))
-    return None if url is None else Image(source=ImageUrl(url=url, media_type=media_type))
-
-
-def _is_string(found: dict[str, Span], name: str) -> bool:
-    span = found.get(name)
-    return span is not None and span.first == '"'
-
-
-def _string(span: Span) -> str:
-    return str(spans.value(span))
+        return f"{kind} line without a message"
+    return None if fits(spans.members(message).get("content")) else f"{kind} line whose message has no content"

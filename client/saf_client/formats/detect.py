@@ -8,6 +8,8 @@ from saf_client.formats import claude_code, saf_jsonl
 from saf_client.formats.lines import AnyLine, Line, read_lines
 from saf_client.formats.transcript import BadLine, Transcript
 
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+
 
 @attrs.frozen(kw_only=True)
 class Format:
@@ -30,6 +32,8 @@ class NotUnderstood:
 
 def read_transcript(content: bytes, source: str) -> Transcript | NotUnderstood:
     """`source` is the file's path: it names a conversation whose lines do not."""
+    if content.startswith(_UTF_16):
+        return NotUnderstood(reason="it is UTF-16; write it as UTF-8 first (iconv -f UTF-16 -t UTF-8)")
     lines = list(read_lines(content))
     good = [line for line in lines if isinstance(line, Line)]
     bad = tuple(line for line in lines if isinstance(line, BadLine))

@@ -1,5 +1,10 @@
-"""A file's bytes as lines of JSON objects; what cannot be read is named by its byte offset and skipped."""
+"""A file's bytes as lines of JSON objects; what cannot be read is named by its byte offset and skipped.
 
+A machine that lost its power leaves a hole of NUL bytes where a line was, and the next line begins right behind it.
+No JSON text holds a NUL byte, so what stands before, between and behind holes is read by itself.
+"""
+
+import re
 from collections.abc import Iterator
 from typing import TypeAlias
 
@@ -11,13 +16,14 @@ from safd.model.errors import JsonInvalid, SafError, TextNotUtf8
 from safd.model.spans import Span
 
 _BOM = b"\xef\xbb\xbf"
+_SPACE = b" \t\r"
+_HOLE = re.compile(rb"\0{4,}")  # fewer are what UTF-16 text has, and no hole
 
 
 @attrs.frozen(kw_only=True)
 class Line:
     """A JSON object; `text` is the line without its end and the space around it, exactly."""
 
-    number: int
     offset: int
     span: Span
     members: dict[str, Span]
@@ -33,37 +39,42 @@ AnyLine: TypeAlias = Line | BadLine
 def read_lines(content: bytes) -> Iterator[AnyLine]:
     """Blank lines are skipped; a byte order mark and the CR of a CRLF belong to no line."""
     offset = 0
-    number = 0
     while offset < len(content):
         end = content.find(b"\n", offset)
         whole = end >= 0
         raw = content[offset:end] if whole else content[offset:]
-        number += 1
-        begins = offset
+        yield from _read_pieces(raw, offset, torn=not whole)
         offset = end + 1 if whole else len(content)
-        bare = raw.removeprefix(_BOM).rstrip(b"\r")
-        if bare.strip(b" \t\r"):
-            yield _read_line(bare, number, begins, torn=not whole)
 
 
-def _read_line(raw: bytes, number: int, offset: int, *, torn: bool) -> AnyLine:
-    if not raw.strip(b"\0"):
-        return BadLine(offset=offset, reason=f"{len(raw)} NUL bytes: the file was cut and filled up")
+def _read_pieces(raw: bytes, offset: int, *, torn: bool) -> Iterator[AnyLine]:
+    """One line, or what holes have left of it."""
+    begin = 0
+    for hole in _HOLE.finditer(raw):
+        yield from _read_piece(raw[begin : hole.start()], offset + begin, torn=True)
+        size = hole.end() - hole.start()
+        yield BadLine(offset=offset + hole.start(), reason=f"{size} NUL bytes: the file was cut there and filled up")
+        begin = hole.end()
+    yield from _read_piece(raw[begin:], offset + begin, torn=torn)
+
+
+def _read_piece(raw: bytes, offset: int, *, torn: bool) -> Iterator[AnyLine]:
+    bare = raw.removeprefix(_BOM)
+    if bare.strip(_SPACE):
+        yield _read_line(bare.rstrip(b"\r"), offset, offset + len(raw) - len(bare), torn=torn)
+
+
+def _read_line(raw: bytes, offset: int, begins: int, *, torn: bool) -> AnyLine:
     try:
         text = spans.decode_utf8(raw, "the line")
         span = spans.whole(text)
         if span.first != "{":
             return BadLine(offset=offset, reason=f"{spans.kind_of(span)} where an object is due")
-        return Line(
-            number=number,
-            offset=offset,
-            span=Span(text, span.start, span.end, ""),
-            members=spans.members_in_place(span),
-        )
+        return Line(offset=offset, span=Span(text, span.start, span.end, ""), members=spans.members_in_place(span))
     except TextNotUtf8 as error:
-        return BadLine(offset=offset, reason=f"not UTF-8 at byte {offset + error.offset}")
+        return BadLine(offset=offset, reason=f"not UTF-8 at byte {begins + error.offset}")
     except JsonInvalid as error:
-        what = "torn: the file ends in the middle of the line" if torn else "not JSON"
+        what = "torn: the line has no end" if torn else "not JSON"
         return BadLine(offset=offset, reason=f"{what} ({error.reason})")
     except SafError as error:
         return BadLine(offset=offset, reason=str(error))
@@ -71,11 +82,13 @@ def _read_line(raw: bytes, number: int, offset: int, *, torn: bool) -> AnyLine:
 
 def text_of(members: dict[str, Span], name: str) -> str | None:
     """A member that is a string and not empty, or None."""
+    return string_of(members, name) or None
+
+
+def string_of(members: dict[str, Span], name: str) -> str | None:
+    """A member that is a string, or None."""
     span = members.get(name)
-    if span is None or span.first != '"':
-        return None
-    found = spans.value(span)
-    return found if isinstance(found, str) and found else None
+    return str(spans.value(span)) if span is not None and span.first == '"' else None
 
 
 def is_true(members: dict[str, Span], name: str) -> bool:

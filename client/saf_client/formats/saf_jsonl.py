@@ -1,26 +1,31 @@
 """The record's own format as lines: what `saf export` writes, and messages as they are offered.
 
-Rules. A stored line keeps every byte but the daemon's own fields (`id`, `seq`, `recorded_at`, `writer`,
-`prev_hash`), which are taken off by their span: another daemon sets its own. Where the message has no `metadata`,
-they are kept there, under `imported`, so that it stays known who wrote it and when; where it has one, that stays
-byte for byte and the daemon's fields are not kept. An offered line is appended as it stands.
+Rules. A line becomes a message byte for byte. Only the daemon's own fields of a stored line (`id`, `seq`,
+`recorded_at`, `writer`, `prev_hash`) are taken off, by their span: another daemon sets its own. So an export that is
+imported gives the same messages again.
+
+A stored line is known by its id, an offered one by its place in the file. Where an id was imported before with
+another text, or a place holds another text than at the import before, what is stored stays.
 """
 
-import hashlib
 from collections import Counter
 from collections.abc import Sequence
 
 from saf_client.formats.lines import AnyLine, Line, text_of
-from saf_client.formats.transcript import IMPORTED, BadLine, Exact, LeftOut, Thread, Transcript
+from saf_client.formats.transcript import BadLine, Exact, LeftOut, Thread, Transcript
 from safd.model import spans
 from safd.model.codec import DAEMON_FIELDS
 from safd.model.messages import Role
 from safd.model.spans import Span
 
 FORMAT = "saf"
+TITLE_CHARACTERS = 72
 
 _DAMAGED = LeftOut(what="damaged message", why="it could not be read when it was exported; only its seq is known")
 _OTHER = LeftOut(what="other line", why="neither a stored nor an offered message")
+_TWICE = LeftOut(what="stored message", why="the file holds it twice")
+_SAME_ID = LeftOut(what="stored message", why="another message of the same id stands before it")
+_HEADS = LeftOut(what="stored message", why=f"without {', '.join(DAEMON_FIELDS)}: this daemon sets its own")
 
 
 def recognises(line: Line) -> bool:
@@ -33,35 +38,34 @@ def read(lines: Sequence[AnyLine], source: str) -> Transcript:
     """One conversation. `source` (the file's path) names it where its first line has no id of its own."""
     units: list[Exact] = []
     left_out: Counter[LeftOut] = Counter()
+    changed: Counter[LeftOut] = Counter()
     bad: list[BadLine] = []
-    times: Counter[str] = Counter()
+    texts: dict[str, str] = {}
     first: Line | None = None
     for line in lines:
         if isinstance(line, BadLine):
             bad.append(line)
-        elif recognises(line):
-            first = first or line
-            text = offered(line)
-            digest = hashlib.sha256(text.encode()).hexdigest()
-            times[digest] += 1
-            units.append(Exact(id=f"{digest}#{times[digest]}", offset=line.offset, text=text))
-        else:
+            continue
+        if not recognises(line):
             left_out[_DAMAGED if "damaged" in line.members else _OTHER] += 1
+            continue
+        id_ = text_of(line.members, "id") or f"message:{len(texts)}"
+        text = offered(line)
+        if id_ in texts:
+            left_out[_TWICE if texts[id_] == text else _SAME_ID] += 1
+            continue
+        first = first or line
+        texts[id_] = text
+        changed[_HEADS] += text != line.text
+        units.append(Exact(id=id_, offset=line.offset, text=text))
     threads = () if first is None else (_thread(first, source, tuple(units)),)
-    return Transcript(format=FORMAT, threads=threads, left_out=left_out, changed={}, bad=tuple(bad))
+    return Transcript(format=FORMAT, threads=threads, left_out=left_out, changed=+changed, bad=tuple(bad))
 
 
 def offered(line: Line) -> str:
-    """The line as it is appended, by the rules above."""
+    """The line as it was offered: without the daemon's own fields."""
     ours = {name: span for name, span in line.members.items() if name in DAEMON_FIELDS}
-    if not ours:
-        return line.text
-    text = _without(line, ours)
-    if "metadata" in line.members:
-        return text
-    head = ",".join(f'"{name}":{span}' for name, span in ours.items())
-    joint = "" if text[1:-1].strip() == "" else ","
-    return f'{text[:-1]}{joint}"metadata":{{"{IMPORTED}":{{"format":"{FORMAT}","head":{{{head}}}}}}}}}'
+    return _without(line, ours) if ours else line.text
 
 
 def _without(line: Line, ours: dict[str, Span]) -> str:
@@ -87,7 +91,7 @@ def _quoted(line: Line, name: str) -> str:
 def _thread(first: Line, source: str, units: tuple[Exact, ...]) -> Thread:
     id_ = text_of(first.members, "id")
     origin = {"first_id": id_} if id_ is not None else {"path": source}
-    key = id_ if id_ is not None else f"{source}\0{units[0].id}"
+    key = id_ if id_ is not None else f"{source}\0{first.text}"
     return Thread(key=f"{FORMAT}:{key}", title=_title(first), format=FORMAT, source=origin, units=units)
 
 
@@ -96,5 +100,5 @@ def _title(first: Line) -> str | None:
         if block.first == "{":
             text = text_of(spans.members(block), "text")
             if text is not None and text.strip():
-                return text.strip().splitlines()[0][:72]
+                return text.strip().splitlines()[0][:TITLE_CHARACTERS]
     return None

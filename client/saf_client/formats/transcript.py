@@ -92,8 +92,13 @@ class Thread:
     units: tuple[Unit, ...]
 
     @property
+    def idempotency_key(self) -> str:
+        return _digest_key(self.key)
+
+    @property
     def metadata(self) -> str:
-        return codec.dump({IMPORTED: {"format": self.format, **self.source}}).decode()
+        """Says where the conversation comes from; two threads never say the same."""
+        return codec.dump({IMPORTED: {"format": self.format, **self.source, "thread": self.idempotency_key}}).decode()
 
 
 @attrs.frozen(kw_only=True)
@@ -160,7 +165,7 @@ def render(thread: Thread, unit: Said, parts: Sequence[Part], *, continues: bool
     message = Message(
         role=unit.role,
         blocks=() if unit.unsaid is not None else tuple(block for part in parts for block in part.blocks),
-        usage=None if continues else parts[-1].usage,
+        usage=None if continues else _usage(parts),
         model=unit.model,
         provider=unit.provider,
         timestamp=unit.timestamp,
@@ -185,12 +190,26 @@ def known_lines(stored: bytes) -> Known:
     return known
 
 
+def _usage(parts: Sequence[Part]) -> Usage | None:
+    """The last that was stated: a provider repeats its counts on each line of a reply and corrects them at the end."""
+    return next((part.usage for part in reversed(parts) if part.usage is not None), None)
+
+
+def is_kept(text: str) -> bool:
+    """Whether a foreign line is kept with its text."""
+    return len(text.encode()) <= LINE_KEPT_BYTES
+
+
 def _line(part: Part) -> spans.JsonObject:
-    size = len(part.text.encode())
-    if size <= LINE_KEPT_BYTES:
+    if is_kept(part.text):
         return {"id": part.id, "parent": part.parent, "text": part.text}
-    return {"id": part.id, "parent": part.parent, "sha256": part.digest, "bytes": size}
+    return {"id": part.id, "parent": part.parent, "sha256": part.digest, "bytes": len(part.text.encode())}
 
 
 def _key(thread: Thread, id_: str) -> str:
-    return "import:" + hashlib.sha256(f"{thread.key}\0{id_}".encode()).hexdigest()
+    return _digest_key(f"{thread.key}\0{id_}")
+
+
+def _digest_key(text: str) -> str:
+    # a foreign id may hold half a surrogate pair, as an escape; a file's name may hold what is no UTF-8
+    return "import:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
