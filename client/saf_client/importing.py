@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator
 
 import attrs
 
-from saf_client.errors import Malformed, SafdError
+from saf_client.errors import Malformed, SafdError, from_cause
 from saf_client.formats.transcript import Exact, Known, Said, Thread, Unit, known_lines, offer
 from saf_client.sync import Client
 from safd.model.conversations import Conversation
+from safd.model.errors import SafError
 from safd.model.ids import ConversationId
 
 KEY_REUSED = "idempotency_key_reused"
@@ -44,10 +45,17 @@ class Taken:
     refused: list[RefusedMessage] = attrs.field(factory=list[RefusedMessage])
 
 
-def import_thread(client: Client, thread: Thread, *, agent: str | None, progress: Callable[[], None]) -> Taken:
-    """Append what the record does not hold yet, in file order. Calls `progress` after each message."""
+def import_thread(
+    client: Client, thread: Thread, *, agent: str | None, begun: Callable[[Taken], None], progress: Callable[[], None]
+) -> None:
+    """Append what the record does not hold yet, in file order.
+
+    `begun` is given the account of it as soon as there is a conversation: it stays true, also where an error or an
+    interrupt ends the import. `progress` is called after each message.
+    """
     made = _conversation(client, thread, agent)
     taken = Taken(conversation=made.id, title=made.title)
+    begun(taken)
     grows = any(isinstance(unit, Said) for unit in thread.units)
     known: Known = _known(client, made.id) if made.head_seq and grows else {}
     for unit in thread.units:
@@ -62,7 +70,6 @@ def import_thread(client: Client, thread: Thread, *, agent: str | None, progress
             else:
                 raise
         progress()
-    return taken
 
 
 def _take(client: Client, thread: Thread, unit: Unit, known: Known, head: int, taken: Taken) -> Known:
@@ -112,7 +119,10 @@ def _import_unit(client: Client, thread: Thread, unit: Unit, known: Known, head:
     offered, differs = offer(thread, unit, known)
     answer = None
     if offered is not None:
-        answer = client.append(taken.conversation, offered.text, idempotency_key=offered.key)
+        try:
+            answer = client.append(taken.conversation, offered.text, idempotency_key=offered.key)
+        except SafError as error:  # refused before it was sent
+            raise from_cause(error) from error
     taken.differs.extend(one.offset for one in differs)
     if offered is None or answer is None or answer.first_seq <= head:
         taken.already += 1

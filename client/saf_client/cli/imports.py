@@ -15,6 +15,7 @@ from saf_client import wire
 from saf_client.cli.app import FAILED, NOTHING_FOUND
 from saf_client.cli.asked import Asked, with_asked
 from saf_client.cli.printing import heading, print_json, print_table
+from saf_client.errors import Denied, SafdError, Unavailable
 from saf_client.formats.detect import FORMATS, NotUnderstood, read_transcript
 from saf_client.formats.transcript import BadLine, LeftOut, Said, Transcript
 from saf_client.importing import Taken, import_thread
@@ -22,6 +23,7 @@ from saf_client.render import one_line
 from saf_client.sync import Client
 
 DEADLINE_S = 120.0
+STANDARD_INPUT = Path("-")
 _SNIFFED_BYTES = 64 * 1024
 _SHOWN = 20
 
@@ -34,43 +36,69 @@ class Outcome:
     transcript: Transcript | None = None
     taken: list[Taken] = attrs.field(factory=list[Taken])
     problem: str | None = None
+    code: str = "not_understood"
+    """What the problem is, for programs."""
     named: bool = True
     """The person named this file; others were found in a folder."""
 
     @property
     def failed(self) -> bool:
-        return (self.problem is not None and self.named) or any(one.refused for one in self.taken)
+        if self.problem is not None and (self.named or self.transcript is not None):
+            return True
+        return any(one.refused or one.differs for one in self.taken)
 
 
 @click.command("import")
-@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.argument(
+    "paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(exists=True, allow_dash=True, path_type=Path)
+)
 @with_asked
 def import_command(asked: Asked, *, paths: tuple[Path, ...]) -> int | None:
     """Import transcripts: each conversation in a file becomes one here. Importing again adds only what is new.
 
     The format is told by the content: Claude Code session files and their subagents' files, and safd's own lines.
-    Folders are searched for both.
+    Folders are searched for both; - is standard input.
     """
     outcomes: list[Outcome] = []
+    try:
+        untried = _import(asked, paths, outcomes)
+    except KeyboardInterrupt:
+        _print(outcomes, as_json=asked.as_json)
+        click.echo("Interrupted. What was taken stays; the same command again takes the rest.", err=True)
+        raise
+    _print(outcomes, as_json=asked.as_json)
+    if untried:
+        click.echo(f"Not tried any more: {counted(untried, 'file')}.", err=True)
+    if untried or any(outcome.failed for outcome in outcomes):
+        return FAILED
+    return None if any(outcome.taken for outcome in outcomes) else NOTHING_FOUND
+
+
+def _import(asked: Asked, paths: Sequence[Path], outcomes: list[Outcome]) -> int:
+    """File by file, each with its outcome; returns how many were not tried, because no other would do better."""
     found = list(_files(paths))
     with asked.connect(deadline_s=DEADLINE_S) as client, _progress() as progress:
         files = progress.add_task("files", total=len(found))
-        for path, named in found:
-            outcomes.append(_import_file(client, path, asked.agent, progress, named=named))
+        for number, (path, named) in enumerate(found, 1):
+            outcome = Outcome(path=path, named=named)
+            outcomes.append(outcome)
+            try:
+                _import_file(client, outcome, asked.agent, progress)
+            except SafdError as error:
+                outcome.problem, outcome.code = error.detail, error.code
+                if isinstance(error, Unavailable | Denied):
+                    return len(found) - number
             progress.advance(files)
-    if asked.as_json:
-        print_json(wire.json_text(_as_json(outcomes)))
-    else:
-        _print(outcomes)
-    if any(outcome.failed for outcome in outcomes):
-        return FAILED
-    return None if any(outcome.taken for outcome in outcomes) else NOTHING_FOUND
+    return 0
 
 
 def _files(paths: Sequence[Path]) -> Iterator[tuple[Path, bool]]:
     """Each file once; of a folder those that look like lines of JSON, in order of their names."""
     seen: set[Path] = set()
     for path in paths:
+        if path == STANDARD_INPUT:
+            yield path, True
+            continue
         within = _within(path) if path.is_dir() else iter([path])
         for file in within:
             real = file.resolve()
@@ -97,23 +125,28 @@ def _may_be_lines(path: Path) -> bool:
     return any(line.lstrip(b"\xef\xbb\xbf \t").startswith(b"{") for line in head.split(b"\n"))
 
 
-def _import_file(client: Client, path: Path, agent: str | None, progress: Progress, *, named: bool) -> Outcome:
-    outcome = Outcome(path=path, named=named)
+def _import_file(client: Client, outcome: Outcome, agent: str | None, progress: Progress) -> None:
     try:
-        read = read_transcript(path.read_bytes(), str(path.resolve()))
+        content, source = _read(outcome.path)
     except OSError as error:
-        outcome.problem = f"it cannot be read: {error.strerror or error}"
-        return outcome
+        outcome.problem, outcome.code = f"it cannot be read: {error.strerror or error}", "os_error"
+        return
+    read = read_transcript(content, source)
     if isinstance(read, NotUnderstood):
         outcome.problem = read.reason
-        return outcome
+        return
     outcome.transcript = read
     threads = [thread for thread in read.threads if thread.units]
-    bar = progress.add_task(one_line(path.name)[:30], total=sum(len(thread.units) for thread in threads))
+    bar = progress.add_task(one_line(outcome.path.name)[:30], total=sum(len(thread.units) for thread in threads))
     for thread in threads:
-        outcome.taken.append(import_thread(client, thread, agent=agent, progress=lambda: progress.advance(bar)))
+        import_thread(client, thread, agent=agent, begun=outcome.taken.append, progress=lambda: progress.advance(bar))
     progress.remove_task(bar)
-    return outcome
+
+
+def _read(path: Path) -> tuple[bytes, str]:
+    if path == STANDARD_INPUT:
+        return sys.stdin.buffer.read(), "standard input"
+    return path.read_bytes(), str(path.resolve())
 
 
 def _progress() -> Progress:
@@ -130,20 +163,21 @@ def _progress() -> Progress:
     )
 
 
-def _print(outcomes: Sequence[Outcome]) -> None:
-    taken = [(outcome, one) for outcome in outcomes for one in outcome.taken]
+def _print(outcomes: Sequence[Outcome], *, as_json: bool) -> None:
+    if as_json:
+        print_json(wire.json_text(_as_json(outcomes)))
+        return
+    taken = [one for outcome in outcomes for one in outcome.taken]
     if taken:
-        rows = [
-            (one.conversation, str(one.appended), str(one.already), str(one.continued), one.title) for _, one in taken
-        ]
+        rows = [(one.conversation, str(one.appended), str(one.already), str(one.continued), one.title) for one in taken]
         print_table(("conversation", "new", "known", "grown", "title"), rows, wide=4)
-    _print_counts("Left out of the conversations", _sum(outcomes, "left_out"))
-    _print_counts("Changed on the way", _sum(outcomes, "changed"))
+    _print_counts("Left out of the conversations", "lines", _sum(outcomes, "left_out"))
+    _print_counts("Changed on the way", "times", _sum(outcomes, "changed"))
     for outcome in outcomes:
         _print_troubles(outcome)
     if taken:
         _print_summary(outcomes)
-    else:
+    elif not any(outcome.problem for outcome in outcomes):
         click.echo(f"Nothing was found to import. Known formats: {', '.join(FORMATS)}.", err=True)
 
 
@@ -155,11 +189,15 @@ def _print_summary(outcomes: Sequence[Outcome]) -> None:
     taken = [one for outcome in outcomes for one in outcome.taken]
     left_out, bad = _sum(outcomes, "left_out").total(), sum(len(transcript.bad) for transcript in read)
     click.echo(
-        f"\n{lines:,} lines are {len(units):,} messages in {len(taken)} conversations: "
-        f"{sum(one.appended for one in taken):,} new, {sum(one.already for one in taken):,} known, "
+        f"\n{counted(lines, 'line')} made {counted(len(units), 'message')} in {counted(len(taken), 'conversation')}: "
+        f"{sum(one.appended for one in taken):,} new, {sum(one.already for one in taken):,} known before, "
         f"{sum(len(one.refused) for one in taken):,} refused. "
-        f"{left_out:,} lines were left out, {bad:,} cannot be read."
+        f"{counted(left_out, 'line')} left out, {bad:,} unreadable."
     )
+
+
+def counted(count: int, what: str) -> str:
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
 def _sum(outcomes: Sequence[Outcome], which: str) -> Counter[LeftOut]:
@@ -170,11 +208,13 @@ def _sum(outcomes: Sequence[Outcome], which: str) -> Counter[LeftOut]:
     return total
 
 
-def _print_counts(title: str, counts: Counter[LeftOut]) -> None:
+def _print_counts(title: str, unit: str, counts: Counter[LeftOut]) -> None:
     if counts:
         heading(title)
-        rows = [(str(count), one.what, one.why) for one, count in counts.most_common()]
-        print_table(("lines", "what", "why"), rows)
+        rows = [(str(count), one.what, one.why) for one, count in counts.most_common(_SHOWN)]
+        print_table((unit, "what", "why"), rows, wide=2)
+        if len(counts) > _SHOWN:
+            click.echo(f"and {len(counts) - _SHOWN} more kinds; --json lists all")
 
 
 def _print_troubles(outcome: Outcome) -> None:
@@ -184,8 +224,9 @@ def _print_troubles(outcome: Outcome) -> None:
     for one in outcome.taken:
         troubles += [f"byte {refused.offset}: {refused.detail} [{refused.code}]" for refused in one.refused]
         troubles += [f"byte {offset}: differs from what was imported before, which stays" for offset in one.differs]
-    if outcome.problem is not None and outcome.named:
-        click.echo(f"saf: {name} was not imported: {one_line(outcome.problem)}. [not_understood]", err=True)
+    if outcome.problem is not None and (outcome.named or outcome.transcript is not None):
+        what = "was not imported" if outcome.transcript is None else "was not imported to its end"
+        click.echo(f"saf: {name} {what}: {one_line(outcome.problem).rstrip('.')}. [{outcome.code}]", err=True)
     elif outcome.problem is not None:
         click.echo(f"passed over {name}: {one_line(outcome.problem)}", err=True)
     for trouble in troubles[:_SHOWN]:
@@ -201,6 +242,7 @@ def _as_json(outcomes: Sequence[Outcome]) -> dict[str, object]:
                 "path": str(outcome.path),
                 "format": None if outcome.transcript is None else outcome.transcript.format,
                 "problem": outcome.problem,
+                "code": None if outcome.problem is None else outcome.code,
                 "conversations": [attrs.asdict(one) for one in outcome.taken],
                 "left_out": _counts(outcome, "left_out"),
                 "changed": _counts(outcome, "changed"),
