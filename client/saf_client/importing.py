@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import attrs
 
 from saf_client.errors import Malformed, SafdError, from_cause
-from saf_client.formats.transcript import Exact, Known, Said, Thread, Unit, known_lines, offer
+from saf_client.formats.transcript import Exact, Known, Said, Thread, Unit, known_lines, offer, thread_of
 from saf_client.sync import Client
 from safd.model.conversations import Conversation
 from safd.model.errors import SafError
@@ -100,7 +100,7 @@ def _conversation(client: Client, thread: Thread, agent: str | None) -> Conversa
             raise
         mine = client.observe(agent=agent).principal.uid
         for one in _conversations(client):
-            if one.metadata == thread.metadata and one.owner.uid == mine:
+            if one.owner.uid == mine and thread_of(one.metadata) == thread.idempotency_key:
                 return one
         raise
 

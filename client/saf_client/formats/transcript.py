@@ -174,20 +174,30 @@ def render(thread: Thread, unit: Said, parts: Sequence[Part], *, continues: bool
     return codec.render_message(message).decode()
 
 
+def thread_of(metadata: str | None) -> str | None:
+    """Which thread a conversation was imported from, by the key that names it."""
+    thread = _imported(None if metadata is None else spans.trusted(metadata)).get("thread")
+    return thread if isinstance(thread, str) else None
+
+
 def known_lines(stored: bytes) -> Known:
     """The foreign lines that one stored message keeps."""
-    found = spans.members(spans.trusted(stored.decode("utf-8")))
-    if "metadata" not in found or found["metadata"].first != "{":
-        return {}
-    imported = spans.members(found["metadata"]).get(IMPORTED)
-    kept = spans.value(imported) if imported is not None and imported.first == "{" else None
-    lines = kept.get("lines") if isinstance(kept, dict) else None
+    lines = _imported(spans.members(spans.trusted(stored.decode("utf-8"))).get("metadata")).get("lines")
     known: dict[str, str] = {}
     for line in lines if isinstance(lines, list) else []:
         if isinstance(line, dict) and isinstance(line.get("id"), str):
             text, digest = line.get("text"), line.get("sha256")
             known[str(line["id"])] = hashlib.sha256(text.encode()).hexdigest() if isinstance(text, str) else str(digest)
     return known
+
+
+def _imported(metadata: spans.Span | None) -> spans.JsonObject:
+    """What an import keeps in a metadata; empty where it is somebody else's."""
+    if metadata is None or metadata.first != "{":
+        return {}
+    found = spans.members(metadata).get(IMPORTED)
+    kept = spans.value(found) if found is not None else None
+    return kept if isinstance(kept, dict) else {}
 
 
 def _usage(parts: Sequence[Part]) -> Usage | None:

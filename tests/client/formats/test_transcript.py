@@ -4,7 +4,7 @@ import hashlib
 import json
 from typing import Any
 
-from saf_client.formats.transcript import Exact, Offer, Thread, known_lines, offer
+from saf_client.formats.transcript import Exact, Offer, Thread, known_lines, offer, thread_of
 from tests.client.formats.given import Value, call, main_thread, reply, result, text, transcript, user
 
 FIRST: list[Value] = [
@@ -117,3 +117,11 @@ def test_metadata_of_others_is_none_of_ours() -> None:
     assert known_lines(rb'{"role":"user","blocks":[],"metadata":{"imported":{"lines":[{"id":"\ud83c"}]}}}') == {
         "\ud83c": "None"
     }
+
+
+def test_a_conversation_says_which_thread_it_holds() -> None:
+    """By the key that names the thread; metadata of others names none."""
+    thread = transcript(*FIRST).threads[0]
+    assert thread_of(thread.metadata) == thread.idempotency_key
+    for odd in (None, "{}", '{"imported":7}', '{"imported":{"thread":7}}', '{"imported":{}}'):
+        assert thread_of(odd) is None
