@@ -106,13 +106,14 @@ def _conversation(client: Client, thread: Thread, agent: str | None) -> Conversa
 
 
 def _conversations(client: Client) -> Iterator[Conversation]:
-    after: ConversationId | None = None
-    while True:
-        page = client.list(archived=True, after=after, limit=_PAGE)
-        yield from page.data
-        if not page.has_more:
-            return
-        after = page.data[-1].id
+    for archived in (False, True):
+        after: ConversationId | None = None
+        while True:
+            page = client.list(archived=archived, after=after, limit=_PAGE)
+            yield from page.data
+            if not page.has_more:
+                break
+            after = page.data[-1].id
 
 
 def _import_unit(client: Client, thread: Thread, unit: Unit, known: Known, head: int, taken: Taken) -> None:

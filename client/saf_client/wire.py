@@ -114,6 +114,8 @@ def _rendered(value: object, declared: object, *, nulls: bool) -> bytes:
         return b"[%b]" % b",".join(_rendered(item, declared, nulls=nulls) for item in items)
     if isinstance(value, bytes):
         return value
+    if isinstance(value, Spliced):
+        return value.text
     if isinstance(value, str) and not isinstance(value, Enum) and _is_exact(declared):
         return value.encode("utf-8")
     if isinstance(value, get_args(Block)):

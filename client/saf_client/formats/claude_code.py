@@ -24,7 +24,7 @@ import attrs
 
 from saf_client.formats.claude_blocks import SHOWN, Content, fits, usage_of
 from saf_client.formats.lines import AnyLine, Line, is_true, text_of
-from saf_client.formats.transcript import BadLine, LeftOut, Part, Said, Thread, Transcript, is_kept
+from saf_client.formats.transcript import BadLine, LeftOut, Part, Said, Thread, Transcript, is_kept, title_of
 from safd.model import spans
 from safd.model.blocks import Block, Reasoning, Text, ToolResult, ToolUse
 from safd.model.messages import Role
@@ -148,7 +148,7 @@ class _Reader:
             source = {"path": self.source} if self.session is None else {"session": self.session}
             if name:
                 source["subagent"] = name
-            title = thread.title if not name else f"Subagent {name}: {thread.title or ''}".strip()[:80]
+            title = thread.title if not name else title_of(f"Subagent {name[:SHOWN]}: {thread.title or ''}")
             key = f"{FORMAT}:{self.session or self.source}" + (f"/{name}" if name else "")
             yield Thread(key=key, title=title, format=FORMAT, source=source, units=units)
 
@@ -253,8 +253,8 @@ class _Thread:
 
     def _entitle(self, line: Line, blocks: Sequence[Block]) -> None:
         if self.title is None and not is_true(line.members, "isMeta"):
-            text = next((block.text for block in blocks if isinstance(block, Text) and block.text.strip()), None)
-            self.title = None if text is None else text.strip().splitlines()[0][:72]
+            titles = (title_of(block.text) for block in blocks if isinstance(block, Text))
+            self.title = next((title for title in titles if title is not None), None)
 
     def _parent(self, line: Line) -> str | None:
         at = text_of(line.members, "parentUuid") or text_of(line.members, "logicalParentUuid")

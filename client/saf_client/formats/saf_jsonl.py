@@ -12,14 +12,13 @@ from collections import Counter
 from collections.abc import Sequence
 
 from saf_client.formats.lines import AnyLine, Line, text_of
-from saf_client.formats.transcript import BadLine, Exact, LeftOut, Thread, Transcript
+from saf_client.formats.transcript import BadLine, Exact, LeftOut, Thread, Transcript, title_of
 from safd.model import spans
 from safd.model.codec import DAEMON_FIELDS
 from safd.model.messages import Role
 from safd.model.spans import Span
 
 FORMAT = "saf"
-TITLE_CHARACTERS = 72
 
 _DAMAGED = LeftOut(what="damaged message", why="it could not be read when it was exported; only its seq is known")
 _OTHER = LeftOut(what="other line", why="neither a stored nor an offered message")
@@ -98,7 +97,7 @@ def _thread(first: Line, source: str, units: tuple[Exact, ...]) -> Thread:
 def _title(first: Line) -> str | None:
     for block in spans.elements(first.members["blocks"]):
         if block.first == "{":
-            text = text_of(spans.members(block), "text")
-            if text is not None and text.strip():
-                return text.strip().splitlines()[0][:TITLE_CHARACTERS]
+            title = title_of(text_of(spans.members(block), "text") or "")
+            if title is not None:
+                return title
     return None

@@ -5,6 +5,7 @@ its own, so that what is there already is not appended again.
 """
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias, assert_never
 
@@ -17,8 +18,12 @@ from safd.model.messages import Message, Role, Usage
 IMPORTED = "imported"
 """The one key of a message's (and a conversation's) `metadata` under which an import keeps what is foreign."""
 
+TITLE_CHARACTERS = 72
 LINE_KEPT_BYTES = 4 * 1024 * 1024
 """A longer foreign line is kept by its hash and length: twice its size would not fit into a message."""
+
+
+_HALF = re.compile("[\ud800-\udfff]")
 
 
 @attrs.frozen(kw_only=True)
@@ -130,6 +135,12 @@ class Differs:
 
 Known: TypeAlias = Mapping[str, str]
 """Foreign lines that a record holds already: their ids, and the hashes of their texts."""
+
+
+def title_of(text: str) -> str | None:
+    """The first line that says something. Half a character, which no title may hold, is shown as one that is lost."""
+    lines = text.strip().splitlines()
+    return _HALF.sub("\ufffd", lines[0][:TITLE_CHARACTERS]) if lines else None
 
 
 def offer(thread: Thread, unit: Unit, known: Known) -> tuple[Offer | None, tuple[Differs, ...]]:

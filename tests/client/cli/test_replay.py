@@ -44,6 +44,7 @@ def test_the_whole_answer(saf: Saf, conversation: str) -> None:
     answer = saf("--json", "replay", conversation, "-t", "openai-chat").json
     assert {"payload", "principal", "repairs", "stable_prefix", "prefix_break", "head_seq"} <= set(answer)
     assert [repair["kind"] for repair in answer["repairs"]] == ["reasoning_omitted", "call_unanswered"]
+    assert answer["payload"] == saf("replay", conversation, "-t", "openai-chat").json
 
 
 def test_explained(saf: Saf, conversation: str) -> None:
