@@ -153,7 +153,7 @@ def message_lines(stored: StoredMessage | DamagedMessage, columns: int, *, whole
 
 def _head(stored: StoredMessage) -> Line:
     message = stored.message
-    about = [stored.recorded_at[:19].replace("T", " ")]
+    about = [_when(stored)]
     if message.role is Role.ASSISTANT and message.model:
         about.append(one_line(message.model))
     if stored.writer.agent:
@@ -164,6 +164,12 @@ def _head(stored: StoredMessage) -> Line:
         Piece(f"#{stored.seq} {message.role.value}", Style.HEAD),
         Piece("  " + " · ".join(about), Style.DIM),
     )
+
+
+def _when(stored: StoredMessage) -> str:
+    """The writer's own time where it gave one: what was imported was said before it was recorded."""
+    said = stored.message.timestamp
+    return one_line(said if isinstance(said, str) and said else stored.recorded_at)[:19].replace("T", " ")
 
 
 def _empty(stored: StoredMessage) -> str:
@@ -180,7 +186,10 @@ def block_lines(block: Block, columns: int, *, whole: bool = False) -> Iterator[
     """One block. A long output is cut after some lines, and says how many more there are."""
     match block:
         case Text(text=text):
-            yield from _indented(text, columns, Style.PLAIN)
+            if text.strip():
+                yield from _indented(text, columns, Style.PLAIN)
+            else:
+                yield (Piece("  (blank text)", Style.DIM),)
         case Reasoning():
             yield from _indented(_thought(block), columns, Style.THOUGHT, first="~ ")
         case ToolUse():
@@ -255,8 +264,9 @@ def _indented(text: str, columns: int, style: Style, *, first: str = "", limit: 
         if len(shown) > limit * columns:
             left += 1
             shown = shown[: limit * columns]
-    for number, line in enumerate(wrapped(first + shown, columns - 2)):
-        yield (Piece(("  " if number == 0 or not first else "     ") + line, style),)
+    further = "     " if first else "  "
+    for number, line in enumerate(wrapped(first + shown, columns - len(further))):
+        yield (Piece((further if number else "  ") + line, style),)
     if left:
         yield (Piece(f"     … {len(text):,} characters in all", Style.DIM),)
 

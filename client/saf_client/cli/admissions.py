@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from saf_client import admissions_file, wire
-from saf_client.cli.asked import Asked, with_asked
+from saf_client.cli.asked import Asked, without_daemon
 from saf_client.cli.printing import print_json
 from safd.model.admissions import (
     SUFFIX,
@@ -28,6 +28,7 @@ _FOLDER_MODE = 0o755
 
 _folder_option = click.option(
     "--admissions",
+    metavar="DIR",
     type=click.Path(path_type=Path, file_okay=False),
     help=f"The folder of admission files. Default: {SYSTEM_FOLDER}.",
 )
@@ -36,13 +37,37 @@ _dry_option = click.option("--dry-run", is_flag=True, help="Show what would be w
 
 @click.command("admit")
 @click.argument("name", metavar="AGENT")
-@click.option("--account", required=True, help="The Unix account that it runs under.")
-@click.option("--mode", type=click.Choice([mode.value for mode in Mode]), required=True)
-@click.option("--unit", help="The systemd unit that its process must be in.")
-@click.option("--node", help="A machine-id: this machine only. `here` means this one.")
-@click.option("--group", "groups", multiple=True, help="A group that its process holds; all of them, if any is given.")
-@click.option("--reader", "readers", multiple=True, help="An account, or @GROUP, that may read its conversations.")
-@click.option("--operator", "operators", multiple=True, help="An account, or @GROUP, that may also write to them.")
+@click.option(
+    "--account",
+    metavar="NAME",
+    required=True,
+    help="The Unix account that it runs under; a number is a uid only where no account has it for a name.",
+)
+@click.option(
+    "--mode",
+    type=click.Choice([mode.value for mode in Mode]),
+    required=True,
+    help="Whether the account is its own, or a person's.",
+)
+@click.option("--unit", metavar="UNIT", help="The systemd unit that its process must be in.")
+@click.option("--node", metavar="ID", help="A machine-id: this machine only. `here` means this one.")
+@click.option(
+    "--group", "groups", metavar="GROUP", multiple=True, help="A group that its process holds; repeat for all of them."
+)
+@click.option(
+    "--reader",
+    "readers",
+    metavar="WHO",
+    multiple=True,
+    help="An account, or @GROUP, that may read its conversations; may be repeated.",
+)
+@click.option(
+    "--operator",
+    "operators",
+    metavar="WHO",
+    multiple=True,
+    help="An account, or @GROUP, that may also write to them; may be repeated.",
+)
 @click.option("--not-before", metavar="TIME", help="In force from then on, as 2027-01-01T00:00:00Z.")
 @click.option("--expires", metavar="TIME", help="In force until then.")
 @click.option("--no-new-privs", is_flag=True, help="Demand that its process cannot gain privileges.")
@@ -50,7 +75,7 @@ _dry_option = click.option("--dry-run", is_flag=True, help="Show what would be w
 @click.option("--pinned", is_flag=True, help="Demand that the kernel itself pins its process (SO_PEERPIDFD).")
 @_folder_option
 @_dry_option
-@with_asked
+@without_daemon
 def admit_command(  # noqa: PLR0913  one parameter for each thing an admission can say
     asked: Asked,
     *,
@@ -108,10 +133,10 @@ def admit_command(  # noqa: PLR0913  one parameter for each thing an admission c
 
 @click.command("dismiss")
 @click.argument("name", metavar="AGENT")
-@click.option("--account", help="Which account's file, where the agent is admitted to several.")
+@click.option("--account", metavar="NAME", help="Which account's file, where the agent is admitted to several.")
 @_folder_option
 @_dry_option
-@with_asked
+@without_daemon
 def dismiss_command(
     asked: Asked, *, name: str, account: str | None, admissions: Path | None, dry_run: bool
 ) -> int | None:

@@ -25,12 +25,22 @@ class Asked:
         return sync.connect(self.socket, agent=self.agent, deadline_s=deadline_s)
 
 
+_form = click.option("--json", "as_json", is_flag=True, help="JSON instead of text.")
+_socket = click.option("--socket", metavar="PATH", help="The daemon's socket.")
+_agent = click.option("--agent", metavar="NAME", help="The agent that you say you are.")
+
+
 def with_asked(command: Callable[Concatenate[Asked, P], int | None]) -> Callable[P, int | None]:
     """Give a command the common options, before or after its name, as its first argument."""
+    return _form(_socket(_agent(_called(command))))
 
-    @click.option("--json", "as_json", is_flag=True, help="JSON instead of text.")
-    @click.option("--socket", metavar="PATH", help="The daemon's socket.")
-    @click.option("--agent", metavar="NAME", help="The agent that you say you are.")
+
+def without_daemon(command: Callable[Concatenate[Asked, P], int | None]) -> Callable[P, int | None]:
+    """The same for a command that speaks to no daemon of the node."""
+    return _form(_called(command))
+
+
+def _called(command: Callable[Concatenate[Asked, P], int | None]) -> Callable[P, int | None]:
     @click.pass_context
     @functools.wraps(command)
     def called(ctx: click.Context, /, *args: P.args, **kwargs: P.kwargs) -> int | None:

@@ -13,8 +13,8 @@ from rich.text import Text
 
 from saf_client import admissions_file, render, sync, wire
 from saf_client.cli.app import stop_on
-from saf_client.cli.asked import Asked, with_asked
-from saf_client.cli.printing import console, heading, print_json, print_lines
+from saf_client.cli.asked import Asked, without_daemon
+from saf_client.cli.printing import console, counted, heading, print_json, print_lines, print_text
 from saf_client.cli.private_daemon import PrivateDaemon, private_daemon
 from saf_client.cli.replay import print_explained
 from safd.api.results import Replayed
@@ -33,6 +33,8 @@ TARGETS: dict[Target, tuple[str, str, Capabilities]] = {
 """Each target as a caller would ask for it: the one cannot see, the other can, and thinks."""
 HISTORY = ("messages", "input", "contents")
 """The member of a payload that holds what was said, whichever the target."""
+CLEARED = "[Result cleared"
+"""How the marker in place of a cleared result begins."""
 
 
 @attrs.frozen(kw_only=True)
@@ -47,7 +49,7 @@ class Shown:
 
 
 @click.command("demo")
-@with_asked
+@without_daemon
 def demo_command(asked: Asked) -> None:
     """Play a conversation on a private daemon: record, payloads, repairs, principal, and what clearing does.
 
@@ -137,8 +139,7 @@ def _show(shown: Shown) -> None:
         print_explained(replay)
     number = len(shown.replays) + 2
     heading(f"{number}  Who is asking, as the model is told at every request")
-    for line in render.wrapped(shown.replays[0].principal.text, out.width):
-        out.print(Text(line), soft_wrap=True)
+    print_text(shown.replays[0].principal.text)
     heading(f"{number + 1}  Microcompact: only the {KEEP} newest tool results stay whole for the model")
     _show_cleared(shown)
 
@@ -148,40 +149,41 @@ def _show_cleared(shown: Shown) -> None:
     before, after = shown.replays[-1], shown.after
     reason = "the prefix still stands" if after.prefix_break is None else f"the prefix broke: {after.prefix_break}"
     count = len(cast("list[Any]", wire.decoded(shown.cleared)["cleared"]))
-    out.print(Text(f"{count} results were cleared; {reason}. The record did not change by a byte."))
-    out.print(
-        Text(f"Payload: {len(before.payload.text):,} bytes before, {len(after.payload.text):,} after. Its results now:")
+    print_text(f"{counted(count, 'result')} cleared; {reason}. The record did not change by a byte.")
+    print_text(
+        f"Payload: {len(before.payload.text):,} bytes before, {len(after.payload.text):,} after. In place of them:"
     )
-    for line in payload_lines(after.payload.text, out.width):
-        if "cleared" in line:
-            out.print(Text(line), soft_wrap=True)
+    for line in payload_lines(after.payload.text):
+        at = line.find(CLEARED)
+        if at >= 0:
+            out.print(Text(render.shortened(line[at:].partition("]")[0] + "]", out.width)), soft_wrap=True)
     out.print()
-    out.print(Text("Nothing is left running, and nothing on disk. Begin with: safd serve, then saf append new --text"))
+    print_text(
+        "Nothing is left running, and nothing on disk.\n"
+        "Begin with `safd serve` in one terminal and `saf append new --text hello` in another."
+    )
 
 
 def print_payload(payload: bytes) -> None:
     out = console()
-    for line in payload_lines(payload, out.width):
-        out.print(Text(line), soft_wrap=True)
+    for line in payload_lines(payload):
+        out.print(Text(render.shortened(line, out.width)), soft_wrap=True)
 
 
-def payload_lines(payload: bytes, columns: int) -> Iterator[str]:
-    """A payload of any target, a line for each part of each message, cut at the edge."""
+def payload_lines(payload: bytes) -> Iterator[str]:
+    """A payload of any target, a line for each part of each message."""
     found = cast("dict[str, Any]", wire.decoded(payload))
     for name, value in found.items():
         if name not in HISTORY:
-            yield from _parts(name, value, columns)
+            yield from _parts(name, value)
             continue
         for message in cast("list[dict[str, Any]]", value):
             role = str(message.get("role", message.get("type", "-")))
             for key, part in message.items():
                 if key != "role":
-                    yield from _parts(f"{role:<9} {key}", part, columns)
+                    yield from _parts(f"{role:<9} {key}", part)
 
 
-def _parts(name: str, value: JsonValue, columns: int) -> Iterator[str]:
-    parts = value if isinstance(value, list) else [value]
-    for part in parts:
-        text = part if isinstance(part, str) else wire.json_text(part)
-        line = render.one_line(f"{name}: {text}")
-        yield render.shortened(line, columns)
+def _parts(name: str, value: JsonValue) -> Iterator[str]:
+    for part in value if isinstance(value, list) else [value]:
+        yield render.one_line(f"{name}: {part if isinstance(part, str) else wire.json_text(part)}")

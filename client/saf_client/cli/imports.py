@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from saf_client import wire
 from saf_client.cli.app import FAILED, NOTHING_FOUND
 from saf_client.cli.asked import Asked, with_asked
-from saf_client.cli.printing import heading, print_json, print_table
+from saf_client.cli.printing import counted, heading, print_json, print_table, print_text
 from saf_client.errors import Denied, SafdError, Unavailable
 from saf_client.formats.detect import FORMATS, NotUnderstood, read_transcript
 from saf_client.formats.transcript import BadLine, LeftOut, Said, Transcript
@@ -188,16 +188,12 @@ def _print_summary(outcomes: Sequence[Outcome]) -> None:
     lines = sum(len(unit.parts) if isinstance(unit, Said) else 1 for unit in units)
     taken = [one for outcome in outcomes for one in outcome.taken]
     left_out, bad = _sum(outcomes, "left_out").total(), sum(len(transcript.bad) for transcript in read)
-    click.echo(
+    print_text(
         f"\n{counted(lines, 'line')} made {counted(len(units), 'message')} in {counted(len(taken), 'conversation')}: "
         f"{sum(one.appended for one in taken):,} new, {sum(one.already for one in taken):,} known before, "
         f"{sum(len(one.refused) for one in taken):,} refused. "
         f"{counted(left_out, 'line')} left out, {bad:,} unreadable."
     )
-
-
-def counted(count: int, what: str) -> str:
-    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
 def _sum(outcomes: Sequence[Outcome], which: str) -> Counter[LeftOut]:
@@ -212,7 +208,7 @@ def _print_counts(title: str, unit: str, counts: Counter[LeftOut]) -> None:
     if counts:
         heading(title)
         rows = [(str(count), one.what, one.why) for one, count in counts.most_common(_SHOWN)]
-        print_table((unit, "what", "why"), rows, wide=2)
+        print_table((unit, "what", "why"), rows, fold=2)
         if len(counts) > _SHOWN:
             click.echo(f"and {len(counts) - _SHOWN} more kinds; --json lists all")
 

@@ -5,7 +5,7 @@ import click
 from saf_client import discovery, wire
 from saf_client.cli.app import DRIFT_FOUND
 from saf_client.cli.asked import Asked, with_asked
-from saf_client.cli.printing import heading, print_json, print_pairs, print_table
+from saf_client.cli.printing import counted, heading, print_json, print_pairs, print_table, print_text
 from safd.api.results import AgentDrift, DriftReport
 from safd.model.principals import Drift, Posture, Principal
 
@@ -34,7 +34,7 @@ def whoami_command(asked: Asked) -> None:
     print_pairs(principal_pairs(principal))
     print_drift(principal.drift)
     heading("What a model is told")
-    click.echo(principal.text)
+    print_text(principal.text)
     click.echo(discovery.used(used), err=True)
 
 
@@ -115,14 +115,15 @@ def status_command(asked: Asked) -> None:
     if asked.as_json:
         print_json(wire.render_result(status))
         return
+    now = ((status.connections, "connection"), (status.followers, "follower"), (status.open_turns, "open turn"))
     print_pairs(
         [
             ("safd", f"{status.version}, pid {status.pid}, since {status.started_at}"),
             ("socket", f"{used.path} ({used.source})"),
             ("node", f"{status.node_name} ({status.node_id})"),
             ("store", f"{status.store}, schema {status.schema}"),
-            ("record", f"{status.conversations:,} conversations, {status.messages:,} messages"),
-            ("now", f"{status.connections} connections, {status.followers} followers, {status.open_turns} open turns"),
+            ("record", f"{counted(status.conversations, 'conversation')}, {counted(status.messages, 'message')}"),
+            ("now", ", ".join(counted(*each) for each in now)),
             ("kernel", ", ".join(status.kernel) or "none of the newer facts"),
             ("contained", "yes" if status.contained else "no"),
         ]

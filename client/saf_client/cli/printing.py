@@ -2,11 +2,11 @@
 
 import sys
 from collections.abc import Iterable, Sequence
+from itertools import chain, islice
 
 import attrs
 import click
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from saf_client import render, wire
@@ -49,42 +49,72 @@ def styled(line: Line) -> Text:
 
 
 def print_lines(lines: Iterable[Line], *, page: bool = False) -> None:
-    """Line by line; on a terminal, `page` shows them through the person's pager."""
+    """Line by line; on a terminal, `page` shows what is longer than the screen through the person's pager."""
     out = console()
-    if not (page and out.is_terminal):
-        for line in lines:
-            out.print(styled(line), soft_wrap=True)
-        return
+    rest = iter(lines)
+    if page and out.is_terminal:
+        screen = list(islice(rest, out.height))
+        if len(screen) == out.height:
+            click.echo_via_pager((_rendered(out, line) for line in chain(screen, rest)), color=True)
+            return
+        rest = iter(screen)
+    for line in rest:
+        out.print(styled(line), soft_wrap=True)
+
+
+def _rendered(out: Console, line: Line) -> str:
     with out.capture() as captured:
-        for line in lines:
-            out.print(styled(line), soft_wrap=True)
-    click.echo_via_pager(captured.get(), color=True)
+        out.print(styled(line), soft_wrap=True)
+    return captured.get()
 
 
-def print_table(heads: Sequence[str], rows: Iterable[Sequence[str | None]], *, wide: int | None = None) -> None:
-    """On a terminal the column `wide` is cut where there is no room for it; in a pipe, and of others, nothing is."""
+def print_text(text: str) -> None:
+    """Words, broken between them at a terminal's edge; in a pipe as they stand."""
+    out = console()
+    for line in render.wrapped(text, out.width) if out.is_terminal else render.visible(text).split("\n"):
+        out.print(Text(line), soft_wrap=True)
+
+
+def print_table(
+    heads: Sequence[str], rows: Iterable[Sequence[str | None]], *, wide: int | None = None, fold: int | None = None
+) -> None:
+    """On a terminal without room for all, the column `wide` is cut, and the last one, if it is `fold`, goes on below.
+
+    Of other columns, and in a pipe, nothing is cut.
+    """
     out = console()
     lines = [[render.one_line(cell or "-") for cell in row] for row in rows]
     widths = [max(map(render.width, column)) for column in zip(heads, *lines, strict=True)]
-    if wide is not None and out.is_terminal:
-        room = out.width - sum(widths) + widths[wide] - _GAP * (len(widths) - 1)
-        widths[wide] = min(widths[wide], max(room, _LEAST))
+    flexible = wide if wide is not None else fold
+    if flexible is not None and out.is_terminal:
+        room = out.width - sum(widths) + widths[flexible] - _GAP * (len(widths) - 1)
+        widths[flexible] = min(widths[flexible], max(room, _LEAST))
     for number, line in enumerate([list(heads), *lines]):
+        more: list[str] = []
+        if fold is not None:
+            line[fold], *more = render.wrapped(line[fold], widths[fold])
         cells = [render.shortened(cell, size) for cell, size in zip(line, widths, strict=True)]
         padded = [cell + " " * (size - render.width(cell)) for cell, size in zip(cells, widths, strict=True)]
-        text = (" " * _GAP).join(padded).rstrip()
-        out.print(Text(text, style="" if number else "bold"), soft_wrap=True)
+        indent = " " * (sum(widths[:fold]) + _GAP * (fold or 0))
+        for text in ((" " * _GAP).join(padded).rstrip(), *(indent + piece for piece in more)):
+            out.print(Text(text, style="" if number else "bold"), soft_wrap=True)
 
 
-def print_pairs(pairs: Iterable[tuple[str, str]]) -> None:
-    """Names and values, the values wrapped beside their names."""
+def print_pairs(pairs: Sequence[tuple[str, str]]) -> None:
+    """Names and values; on a terminal the values go on beside their names."""
     out = console()
-    table = Table(box=None, pad_edge=False, show_edge=False, show_header=False)
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(overflow="fold")
+    indent = max(len(name) for name, _ in pairs) + _GAP
     for name, value in pairs:
-        table.add_row(name, Text(render.visible(value)))
-    out.print(table)
+        first, *more = (
+            render.wrapped(value, out.width - indent) if out.is_terminal else render.visible(value).split("\n")
+        )
+        out.print(Text.assemble((name.ljust(indent), "dim"), first), soft_wrap=True)
+        for piece in more:
+            out.print(Text(" " * indent + piece), soft_wrap=True)
+
+
+def counted(count: int, what: str) -> str:
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
 def heading(text: str) -> None:

@@ -21,7 +21,7 @@ EXPORT_DEADLINE_S = 120.0
 @click.command("ls")
 @click.option("--of", metavar="AGENT", help="Only this agent's conversations.")
 @click.option("--archived", is_flag=True, help="Archived ones, instead of the others.")
-@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
+@click.option("--limit", metavar="N", type=click.IntRange(1, 500), default=50, show_default=True)
 @click.option("--after", metavar="CONV", help="Go on after this one.")
 @with_asked
 def ls_command(asked: Asked, *, of: str | None, archived: bool, limit: int, after: str | None) -> int | None:
@@ -45,7 +45,7 @@ def ls_command(asked: Asked, *, of: str | None, archived: bool, limit: int, afte
 
 @click.command("show")
 @conversation_argument
-@click.option("--after", type=click.IntRange(0), help="Only what is stored after this seq.")
+@click.option("--after", metavar="SEQ", type=click.IntRange(0), help="Only what is stored after this seq.")
 @click.option("--whole", is_flag=True, help="Long tool outputs too.")
 @with_asked
 def show_command(asked: Asked, *, conversation: ConversationId, after: int | None, whole: bool) -> int | None:
@@ -69,7 +69,9 @@ def show_command(asked: Asked, *, conversation: ConversationId, after: int | Non
 
 @click.command("tail")
 @conversation_argument
-@click.option("--after", type=click.IntRange(0), help="Begin after this seq. Default: with the last ten messages.")
+@click.option(
+    "--after", metavar="SEQ", type=click.IntRange(0), help="Begin after this seq. Default: with the last ten messages."
+)
 @click.option("--whole", is_flag=True, help="Long tool outputs too.")
 @with_asked
 def tail_command(asked: Asked, *, conversation: ConversationId, after: int | None, whole: bool) -> None:
@@ -99,7 +101,7 @@ def tail_command(asked: Asked, *, conversation: ConversationId, after: int | Non
 @click.option("--role", type=click.Choice([role.value for role in Role]), default="user", show_default=True)
 @click.option("--title", help="With `new`: the conversation's title.")
 @click.option("--key", metavar="KEY", help="An idempotency key: the same key and body are appended once.")
-@click.option("--expected-seq", type=click.IntRange(0), help="Append only if the record ends here.")
+@click.option("--expected-seq", metavar="SEQ", type=click.IntRange(0), help="Append only if the record ends here.")
 @with_asked
 def append_command(
     asked: Asked,
@@ -154,7 +156,7 @@ def _offered(text: str | None, role: str) -> Iterator[str]:
 
 @click.command("export")
 @conversation_argument
-@click.option("--after", type=click.IntRange(0), help="Only what is stored after this seq.")
+@click.option("--after", metavar="SEQ", type=click.IntRange(0), help="Only what is stored after this seq.")
 @click.option("--output", "-o", type=click.Path(path_type=Path, dir_okay=False), help="A file to write.")
 @with_asked
 def export_command(asked: Asked, *, conversation: ConversationId, after: int | None, output: Path | None) -> int | None:

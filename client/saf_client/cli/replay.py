@@ -9,7 +9,7 @@ import click
 from saf_client import wire
 from saf_client.cli.app import NOTHING_FOUND
 from saf_client.cli.asked import Asked, conversation_argument, with_asked
-from saf_client.cli.printing import print_json, print_pairs, print_result, print_table
+from saf_client.cli.printing import counted, print_json, print_pairs, print_result, print_table, print_text
 from safd.api.results import Replayed
 from safd.model.ids import ConversationId
 from safd.model.projections import Capabilities, ReasoningCapability, Target
@@ -20,13 +20,15 @@ DEADLINE_S = 120.0
 @click.command("replay")
 @conversation_argument
 @click.option("--target", "-t", type=click.Choice([target.value for target in Target]), required=True)
-@click.option("--provider", help="For whom signed reasoning must be valid.")
-@click.option("--model", help="For which model.")
+@click.option("--provider", metavar="NAME", help="For whom signed reasoning must be valid.")
+@click.option("--model", metavar="NAME", help="And for which model.")
 @click.option("--vision", is_flag=True, help="The model sees images.")
 @click.option("--thinking", is_flag=True, help="The request runs with extended thinking on.")
 @click.option("--mid-system", is_flag=True, help="A system message may stand inside the history.")
 @click.option(
-    "--reasoning", type=click.Choice([one.value for one in ReasoningCapability]), help="How reasoning returns."
+    "--reasoning",
+    type=click.Choice([one.value for one in ReasoningCapability]),
+    help="How reasoning goes back to this server. Default: as the target itself has it.",
 )
 @click.option("--system", multiple=True, help="Your own system text, before the principal's block; may be repeated.")
 @click.option("--explain", is_flag=True, help="Every repair and the principal, instead of the payload.")
@@ -79,7 +81,8 @@ def print_explained(answer: Replayed) -> None:
         [
             ("target", answer.target.value),
             ("payload", f"{len(answer.payload.text):,} bytes"),
-            ("stable prefix", f"{answer.stable_prefix.messages} messages, sha256 {answer.stable_prefix.sha256}"),
+            ("stable prefix", counted(answer.stable_prefix.messages, "message")),
+            ("its sha256", answer.stable_prefix.sha256),
             ("head seq", str(answer.head_seq)),
             ("tokens", f"{usage.input_tokens or 0:,} in, {usage.output_tokens or 0:,} out, as providers reported"),
             ("principal", f"{answer.principal.posture.value}, {answer.principal.account}"),
@@ -93,7 +96,7 @@ def print_repairs(answer: Replayed) -> None:
         click.echo("No repairs: the payload says what the record says.")
         return
     counts = Counter(repair.kind.value for repair in answer.repairs)
-    click.echo("Repairs: " + ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items())))
+    print_text("Repairs: " + ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items())))
     rows = [
         (
             repair.kind.value,
@@ -103,15 +106,19 @@ def print_repairs(answer: Replayed) -> None:
         )
         for repair in answer.repairs
     ]
-    print_table(("repair", "message", "block", "why"), rows, wide=3)
+    print_table(("repair", "message", "block", "why"), rows, fold=3)
 
 
 @click.command("compact")
 @conversation_argument
-@click.option("--through", type=click.IntRange(1), help="Everything up to this seq, for the model, is the summary.")
+@click.option(
+    "--through", metavar="SEQ", type=click.IntRange(1), help="Everything up to this seq, for the model, is the summary."
+)
 @click.option("--summary", metavar="TEXT|-", help="The summary; - reads standard input.")
 @click.option("--micro", is_flag=True, help="Clear the bodies of older tool results.")
-@click.option("--keep", type=click.IntRange(0), default=5, show_default=True, help="With --micro: results that stay.")
+@click.option(
+    "--keep", metavar="N", type=click.IntRange(0), default=5, show_default=True, help="With --micro: results that stay."
+)
 @click.option("--restore", metavar="MARK", help="Take an earlier --micro back.")
 @with_asked
 def compact_command(
@@ -152,6 +159,6 @@ def compact_command(
     elif restore:
         click.echo(f"{cleared.mark.id}: {restore} no longer holds")
     else:
-        click.echo(f"{cleared.mark.id}: {len(cleared.cleared)} tool results cleared for the model")
+        click.echo(f"{cleared.mark.id}: {counted(len(cleared.cleared), 'tool result')} cleared for the model")
         click.echo(f"Take it back with: saf compact {conversation} --restore {cleared.mark.id}", err=True)
     return None if cleared.mark is not None else NOTHING_FOUND

@@ -2,7 +2,6 @@
 
 import json
 import os
-import pty
 import select
 import signal
 import subprocess
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.client.cli.conftest import Saf
+from tests.client.cli.terminal import seen_by
 
 ESCAPES = "\x1b]0;owned\x07\x1b[2Jhidden\x1b[8m \u202egnp.exe\u202c \x9b31m\r over \x08\x08"
 
@@ -128,38 +128,16 @@ def test_nothing_in_a_record_moves_the_terminal(saf: Saf) -> None:
         assert done.code == 0
         assert readable(done.out), arguments
     for target in ("openai-chat", "anthropic"):
-        assert readable(
-            on_a_terminal(saf, "replay", conversation, "--target", target, columns=80).replace("\r\n", "\n")
-        )
+        assert readable(seen_by(saf, "replay", conversation, "--target", target, columns=80).replace("\r\n", "\n"))
 
 
 def test_ids_are_never_cut(saf: Saf) -> None:
     """What one copies out of a list is whole, however narrow the terminal is."""
     conversation = saf.conversation("x", title="a very long title " * 20)
     assert conversation in saf("ls").out
-    out = on_a_terminal(saf, "ls", columns=60)
+    out = seen_by(saf, "ls", columns=60)
     assert conversation in out
     assert "…" in out
-
-
-def on_a_terminal(saf: Saf, *arguments: str, columns: int) -> str:
-    """What a person would see."""
-    ours, theirs = pty.openpty()
-    environment = saf.environment({"COLUMNS": str(columns), "LINES": "24", "TERM": "dumb", "PAGER": "cat"})
-    with subprocess.Popen(saf.command(*arguments), stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as made:
-        os.close(theirs)
-        seen = b""
-        while True:
-            try:
-                part = os.read(ours, 65536)
-            except OSError:
-                break
-            if not part:
-                break
-            seen += part
-        made.wait(30)
-    os.close(ours)
-    return seen.decode()
 
 
 def test_a_reader_that_leaves(saf: Saf) -> None:
