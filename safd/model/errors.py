@@ -367,7 +367,7 @@ class BrowserRefused(Denied):
     def __str__(self) -> str:
         return (
             f"The request carries {self.header}: {self.seen!r}. Requests made by web pages or for another host are "
-            "not answered: send no Origin and no Referer, and the host 'localhost'."
+            "not answered: send no Origin and no Referer, and a host like 'localhost', without a dot."
         )
 
 

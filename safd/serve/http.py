@@ -48,7 +48,11 @@ GUARDING = [
 """On every answer: a record is in no cache, and is no page."""
 PROBLEM_TYPE = "urn:safd:error:"
 BROWSER_HEADERS = (b"origin", b"referer", b"sec-fetch-site")
-_HOST = re.compile(rb"(?:localhost|safd|127\.0\.0\.1|\[::1\])?(?::[0-9]{1,5})?\Z", re.IGNORECASE)
+_HOST = re.compile(rb"(?:[a-z_-][a-z0-9_-]{0,62}|127\.0\.0\.1|\[::1\])?(?::[0-9]{1,5})?\Z", re.IGNORECASE)
+"""This machine, or a name without a dot, which is what people type behind --unix-socket: `localhost`, `safd`, `x`.
+
+A page that has its own name point at a forwarded socket (DNS rebinding) needs a name that can be bought: with a dot.
+"""
 _ABSOLUTE = re.compile(rb"https?://([^/?#]*)", re.IGNORECASE)
 _REASONS = {status.value: status.phrase.encode() for status in HTTPStatus}
 _SHOWN = codec.SHOWN

@@ -204,6 +204,8 @@ REFUSALS: dict[str, tuple[bytes, int, str]] = {
     "a page": (get("/v1/principal", "Referer: http://a.example/"), 403, "browser_refused"),
     "a fetch": (get("/v1/principal", "Sec-Fetch-Site: none"), 403, "browser_refused"),
     "another host": (b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n", 403, "browser_refused"),
+    "an address": (b"GET / HTTP/1.1\r\nHost: 10.0.0.1\r\n\r\n", 403, "browser_refused"),
+    "a number": (b"GET / HTTP/1.1\r\nHost: 3232235521\r\n\r\n", 403, "browser_refused"),
     "a host behind": (b"GET / HTTP/1.1\r\nHost: localhost.a.example\r\n\r\n", 403, "browser_refused"),
     "a host in the target": (b"GET http://a.example/ HTTP/1.1\r\nHost: localhost\r\n\r\n", 403, "browser_refused"),
     "no host": (b"GET / HTTP/1.1\r\n\r\n", 400, "request_malformed"),
@@ -287,6 +289,15 @@ async def test_half_a_request(autojump_clock: trio.testing.MockClock) -> None:
             status, _, body = await talk.http()
             assert (status, json.loads(body)["code"]) == (408, "request_incomplete")
             assert await talk.read_all() == b""
+
+
+@pytest.mark.trio
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:80", "safd", "x", "127.0.0.1:8080", "[::1]", ""])
+async def test_hosts_that_people_type(host: str) -> None:
+    """Behind --unix-socket any name will do that no page could have."""
+    async with talking(FakeApp()) as talk:
+        await talk.send(f"GET /healthz HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+        assert (await talk.http())[0] == 200
 
 
 @pytest.mark.trio
