@@ -1,6 +1,9 @@
 """The `saf` command, also as `python -m saf_client`. What is asked most often is answered before anything is loaded."""
 
+import signal
 import sys
+
+INTERRUPTED = 130
 
 
 def main() -> None:
@@ -10,9 +13,14 @@ def main() -> None:
 
         sys.stdout.write(f"saf {__version__}\n")
         sys.exit(0)
-    from saf_client.cli.app import run
+    try:
+        from saf_client.cli.app import run, stop_on
 
-    sys.exit(run(sys.argv[1:]))
+        stop_on(signal.SIGTERM)
+        code = run(sys.argv[1:])
+    except KeyboardInterrupt:  # while the modules were still being loaded
+        code = INTERRUPTED
+    sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from tomlkit import TOMLDocument
 from tomlkit.exceptions import TOMLKitError
 from tomlkit.items import Table
 
+from safd.model import spans
 from safd.model.admissions import AccountAdmission, Admission, file_name, parse_admission
 from safd.model.errors import ValueNotAllowed
 from safd.model.ids import Uid
@@ -64,9 +65,10 @@ def without_agent(text: str, *, uid: Uid, agent: str) -> str | None:
 
 
 def read_text(folder: Path, uid: Uid) -> str | None:
-    """The file as it is, None where there is none. Raises OSError."""
+    """The file as it is, None where there is none. Raises TextNotUtf8 and OSError."""
+    path = folder / file_name(uid)
     try:
-        return (folder / file_name(uid)).read_text(encoding="utf-8")
+        return spans.decode_utf8(path.read_bytes(), str(path))
     except FileNotFoundError:
         return None
 

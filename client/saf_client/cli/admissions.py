@@ -1,5 +1,6 @@
 """`saf admit` and `dismiss`: the administrator's files, written here, atomically; the daemon only reads them."""
 
+import grp
 import os
 import pwd
 from datetime import UTC, datetime
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from saf_client import admissions_file, wire
+from saf_client import admissions_file, render, wire
 from saf_client.cli.asked import Asked, without_daemon
 from saf_client.cli.printing import print_json
 from safd.model.admissions import (
@@ -101,16 +102,12 @@ def admit_command(  # noqa: PLR0913  one parameter for each thing an admission c
     """
     held = _account(account)
     uid = Uid(held.pw_uid)
-    try:
-        agent_name(name, "AGENT")
-    except Malformed as error:
-        raise click.UsageError(str(error)) from error
     admission = Admission(
         agent=name,
         mode=Mode(mode),
         node=_machine_id() if node == "here" else node,
         unit=unit,
-        groups=groups or None,
+        groups=tuple(map(_group, groups)) or None,
         readers=readers,
         operators=operators,
         not_before=_moment(not_before, "--not-before"),
@@ -119,6 +116,11 @@ def admit_command(  # noqa: PLR0913  one parameter for each thing an admission c
         seccomp=seccomp,
         pinned=pinned,
     )
+    try:
+        agent_name(name, "AGENT")
+        admissions_file.with_agent(None, uid=uid, account=held.pw_name, admission=admission)
+    except Malformed as error:  # what was asked for is wrong, not what stands in a file
+        raise click.UsageError(str(error)) from error
     folder = admissions or SYSTEM_FOLDER
     text = admissions_file.with_agent(
         admissions_file.read_text(folder, uid), uid=uid, account=held.pw_name, admission=admission
@@ -146,11 +148,12 @@ def dismiss_command(
     folder = admissions or SYSTEM_FOLDER
     unreadable: list[str] = []
     uids = _admitting(folder, name, unreadable) if account is None else [_uid_in_file(account)]
-    uids = [uid for uid in uids if admissions_file.read_text(folder, uid) is not None]
+    uids = [uid for uid in uids if _admits(folder, uid, name)]
     for trouble in unreadable:
-        click.echo(f"saf: passed over, as it admits nobody: {trouble}", err=True)
+        click.echo(f"saf: passed over, as it admits nobody: {render.visible(trouble)}", err=True)
     if not uids:
-        click.echo(f"saf: {name} is not admitted in {folder}. [admission_missing]", err=True)
+        where = f"in {folder}" if account is None else f"to {account}"
+        click.echo(f"saf: {name} is not admitted {where}. [admission_missing]", err=True)
         return FAILED if unreadable else NOTHING_FOUND
     if len(uids) > 1:
         names = ", ".join(map(str, uids))
@@ -203,6 +206,19 @@ def _uid_in_file(account: str) -> Uid:
     return Uid(_account(account).pw_uid)
 
 
+def _group(group: str) -> str | int:
+    """By name; a number is one only where no group has it for a name."""
+    try:
+        return grp.getgrnam(group).gr_name
+    except (KeyError, ValueError):
+        return int(group) if group.isascii() and group.isdecimal() else group
+
+
+def _admits(folder: Path, uid: Uid, name: str) -> bool:
+    text = admissions_file.read_text(folder, uid)
+    return text is not None and parse_admission(text, str(folder / file_name(uid))).find(name) is not None
+
+
 def _admitting(folder: Path, name: str, unreadable: list[str]) -> list[Uid]:
     """The accounts that admit the agent; files that are no admission are told, and hide no other."""
     found: list[Uid] = []
@@ -211,12 +227,10 @@ def _admitting(folder: Path, name: str, unreadable: list[str]) -> list[Uid]:
         if uid is None:
             continue
         try:
-            if parse_admission(path.read_text(encoding="utf-8"), str(path)).find(name) is not None:
+            if _admits(folder, uid, name):
                 found.append(uid)
         except Malformed as error:
             unreadable.append(str(error))
-        except UnicodeDecodeError as error:
-            unreadable.append(f"{path}: it is not UTF-8 at byte {error.start}")
         except OSError as error:
             unreadable.append(f"{path}: {error.strerror}")
     return found

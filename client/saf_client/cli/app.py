@@ -82,7 +82,6 @@ def saf(ctx: click.Context, *, as_json: bool, socket: str | None, agent: str | N
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line; returns the exit code. No traceback reaches a person for anything that is foreseen."""
-    stop_on(signal.SIGTERM)
     as_json = "--json" in arguments
     try:
         return _run(list(arguments), as_json=as_json)

@@ -1,5 +1,6 @@
 """`saf admit` and `dismiss`: the administrator's files from a shell."""
 
+import grp
 import json
 import os
 import pwd
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from saf_client.cli import app
 from tests.client.cli.conftest import Saf
 
 NAMES = {"daemon": pwd.getpwnam("daemon").pw_uid, "bin": pwd.getpwnam("bin").pw_uid}
@@ -72,6 +74,47 @@ def _is_account(uid: int) -> bool:
     return True
 
 
+def passwd(name: str, uid: int) -> pwd.struct_passwd:
+    return pwd.struct_passwd((name, "x", uid, uid, "", "/", "/bin/sh"))
+
+
+def test_a_name_of_digits_is_a_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where an account is called 1001, that is the account that is meant, not the one whose uid is 1001."""
+    accounts = [passwd("1001", 2002), passwd("annie", 1001), passwd("casey", 3003)]
+    monkeypatch.setattr(pwd, "getpwnam", {one.pw_name: one for one in accounts}.__getitem__)
+    monkeypatch.setattr(pwd, "getpwuid", {one.pw_uid: one for one in accounts}.__getitem__)
+    for account, uid, name in (("1001", 2002, "1001"), ("3003", 3003, "casey"), ("2002", 2002, "1001")):
+        arguments = ["admit", "hermes", "--account", account, "--mode", "borrowed", "--admissions", str(folder)]
+        assert app.run(arguments) == 0
+        found = tomllib.loads((folder / f"{uid}.toml").read_text(encoding="utf-8"))
+        assert (found["uid"], found["account"]) == (uid, name)
+    for odd in ("\u0661\u0660\u0660\u0661", "+1001", " 1001", "9" * 30, "-1"):
+        assert app.run(["admit", "x", "--account", odd, "--mode", "borrowed", "--admissions", str(folder)]) == 2
+
+
+def test_a_group_of_digits(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same rule: a group's name where one is called so, else its number; the file tells them apart."""
+    monkeypatch.setattr(grp, "getgrnam", {"44": grp.struct_group(("44", "x", 900, []))}.__getitem__)
+    options = ["--group", "44", "--group", "45", "--group", "video"]
+    arguments = ["admit", "hermes", "--account", "daemon", "--mode", "resident", "--admissions", str(folder)]
+    assert app.run(arguments + options) == 0
+    (agent,) = held(folder, "daemon")["agents"].values()  # type: ignore[attr-defined]
+    assert agent["groups"] == ["44", 45, "video"]
+
+
+def test_a_file_that_cannot_be_read_is_not_written_over(saf: Saf, folder: Path) -> None:
+    """What is no admission, or no text, stays as it is: the sentence names it."""
+    folder.mkdir()
+    path = folder / f"{NAMES['daemon']}.toml"
+    for broken in (b"\xff", b"uid = ", b"uid = 1\n", b""):
+        path.write_bytes(broken)
+        for command in (["admit", "hermes", "--mode", "resident"], ["dismiss", "hermes"]):
+            done = saf(*command, "--account", "daemon", "--admissions", folder)
+            assert done.code == 1, (broken, command, done)
+            assert path.name in done.err
+        assert path.read_bytes() == broken
+
+
 def test_dry_run(saf: Saf, folder: Path) -> None:
     """It shows what would be written, and writes nothing, not even the folder."""
     done = saf("admit", "hermes", "--account", "bin", "--mode", "resident", "--admissions", folder, "--dry-run")
@@ -106,9 +149,10 @@ def test_bad_use(saf: Saf, folder: Path, arguments: list[str], said: str) -> Non
     "option", [["--unit", "x.mount"], ["--node", "here!"], ["--reader", "a b"], ["--group", "a,b"]]
 )
 def test_what_the_daemon_would_not_read(saf: Saf, folder: Path, option: list[str]) -> None:
-    """A text that would make the whole file invalid is never written."""
+    """A text that would make the whole file invalid is wrong use, and never written."""
     done = saf("admit", "hermes", "--account", "daemon", "--mode", "resident", *option, "--admissions", folder)
-    assert done.code == 1, done.err
+    assert done.code == 2, done.err
+    assert option[0].removeprefix("--") in done.err
     assert not list(folder.glob("*")) if folder.exists() else True
 
 
@@ -119,6 +163,7 @@ def test_dismiss(saf: Saf, folder: Path) -> None:
     assert saf("dismiss", "hermes", "--admissions", folder).code == 0
     assert list(dict(held(folder, "daemon")["agents"])) == ["iris"]  # type: ignore[call-overload]
     assert saf("dismiss", "hermes", "--admissions", folder).code == 3
+    assert saf("dismiss", "hermes", "--account", "daemon", "--admissions", folder).code == 3
     assert saf("dismiss", "iris", "--admissions", folder).code == 0
     assert list(folder.iterdir()) == []
 
