@@ -48,6 +48,8 @@ GUARDING = [
 """On every answer: a record is in no cache, and is no page."""
 PROBLEM_TYPE = "urn:safd:error:"
 BROWSER_HEADERS = (b"origin", b"referer", b"sec-fetch-site")
+CLAIM = b"x-saf-agent"
+CURSOR = b"last-event-id"
 _HOST = re.compile(rb"(?:[a-z_-][a-z0-9_-]{0,62}|127\.0\.0\.1|\[::1\])?(?::[0-9]{1,5})?\Z", re.IGNORECASE)
 """This machine, or a name without a dot, which is what people type behind --unix-socket: `localhost`, `safd`, `x`.
 
@@ -311,6 +313,7 @@ _PLACES = _make_places()
 def _asked(request: h11.Request, request_bytes: int) -> Asked:
     headers = dict(request.headers)
     _refuse_browsers(headers)
+    _refuse_ambiguity(request, headers)
     path, query = _split_target(bytes(request.target))
     target, words = _find(bytes(request.method).decode("ascii", "replace"), path)
     announced = headers.get(b"content-length", b"0")
@@ -322,8 +325,8 @@ def _asked(request: h11.Request, request_bytes: int) -> Asked:
         target=target,
         words=words + _query_words(query),
         body=b"",
-        claim=_header(headers, b"x-saf-agent"),
-        cursor=_header(headers, b"last-event-id"),
+        claim=_header(headers, CLAIM),
+        cursor=_header(headers, CURSOR),
         senders=frozenset(),
     )
 
@@ -340,6 +343,15 @@ def _refuse_browsers(headers: dict[bytes, bytes]) -> None:
     host = headers.get(b"host", b"")
     if _HOST.match(host) is None:
         raise BrowserRefused(header="Host", seen=_shown(host))
+
+
+def _refuse_ambiguity(request: h11.Request, headers: dict[bytes, bytes]) -> None:
+    """Two ways to find the end (RFC 9112, section 6.3), two agents, two cursors: whoever is right, it is not for us."""
+    if b"content-length" in headers and b"transfer-encoding" in headers:
+        raise RequestMalformed(reason="it has both Content-Length and Transfer-Encoding")
+    for name in (CLAIM, CURSOR):
+        if sum(found == name for found, _ in request.headers) > 1:
+            raise RequestMalformed(reason=f"it has {name.decode().title()} twice")
 
 
 def _refuse_other_types(content_type: bytes | None) -> None:

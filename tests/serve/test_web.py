@@ -246,8 +246,10 @@ REFUSALS: dict[str, tuple[bytes, int, str]] = {
     "length and chunks": (
         get(APPEND, JSON, "Content-Length: 2", "Transfer-Encoding: chunked", verb="POST") + b"0\r\n\r\n",
         400,
-        "field_missing",
+        "request_malformed",
     ),
+    "two agents": (get("/v1/principal", "X-Saf-Agent: a", "X-Saf-Agent: b"), 400, "request_malformed"),
+    "two cursors": (get(EVENTS, "Last-Event-ID: 1", "Last-Event-ID: 2"), 400, "request_malformed"),
     "a folded header": (b"GET / HTTP/1.1\r\nHost: localhost\r\n X: y\r\n\r\n", 403, "browser_refused"),
     "a negative length": (get(APPEND, JSON, "Content-Length: -2", verb="POST"), 400, "request_malformed"),
     "a length out of bounds": (get(APPEND, JSON, "Content-Length: " + "9" * 18, verb="POST"), 413, "request_too_large"),
