@@ -70,7 +70,7 @@ def _read_line(raw: bytes, offset: int, begins: int, *, torn: bool) -> AnyLine:
         span = spans.whole(text)
         if span.first != "{":
             return BadLine(offset=offset, reason=f"{spans.kind_of(span)} where an object is due")
-        return Line(offset=offset, span=Span(text, span.start, span.end, ""), members=spans.members_in_place(span))
+        return Line(offset=offset, span=Span(text, span.start, span.end, ""), members=spans.members(span))
     except TextNotUtf8 as error:
         return BadLine(offset=offset, reason=f"not UTF-8 at byte {begins + error.offset}")
     except JsonInvalid as error:

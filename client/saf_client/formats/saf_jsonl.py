@@ -63,28 +63,27 @@ def read(lines: Sequence[AnyLine], source: str) -> Transcript:
 
 def offered(line: Line) -> str:
     """The line as it was offered: without the daemon's own fields."""
-    ours = {name: span for name, span in line.members.items() if name in DAEMON_FIELDS}
-    return _without(line, ours) if ours else line.text
+    if line.members.keys().isdisjoint(DAEMON_FIELDS):
+        return line.text
+    return _without_head(spans.members_in_place(line.span), line.span)
 
 
-def _without(line: Line, ours: dict[str, Span]) -> str:
-    """The object without these members and the comma that each of them brought."""
-    names = list(line.members)
-    kept = [name for name in names if name not in ours]
-    head = names[: len(ours)]
-    if set(head) == ours.keys() and kept:
-        last = line.members[head[-1]]
-        return "{" + last.text[last.text.index(",", last.end) + 1 : line.span.end]
-    return "{" + ",".join(f"{_quoted(line, name)}:{line.members[name]}" for name in kept) + "}"
+def _without_head(places: dict[str, Span], span: Span) -> str:
+    """The object without the daemon's fields and the comma that each of them brought."""
+    names = list(places)
+    kept = [name for name in names if name not in DAEMON_FIELDS]
+    head = names[: len(names) - len(kept)]
+    if kept and all(name in DAEMON_FIELDS for name in head):
+        return "{" + span.text[span.text.index(",", places[head[-1]].end) + 1 : span.end]
+    return "{" + ",".join(f"{_quoted(places, span, name)}:{places[name]}" for name in kept) + "}"
 
 
-def _quoted(line: Line, name: str) -> str:
+def _quoted(places: dict[str, Span], span: Span, name: str) -> str:
     """The key as it was spelled: what stands between the member before and the colon."""
-    names = list(line.members)
+    names = list(places)
     at = names.index(name)
-    span = line.members[name]
-    begin = span.text.index(",", line.members[names[at - 1]].end) if at else line.span.start
-    return span.text[begin + 1 : span.start].strip(" \t").removesuffix(":").rstrip(" \t")
+    begin = span.text.index(",", places[names[at - 1]].end) if at else span.start
+    return span.text[begin + 1 : places[name].start].strip(" \t").removesuffix(":").rstrip(" \t")
 
 
 def _thread(first: Line, source: str, units: tuple[Exact, ...]) -> Thread:
