@@ -1,5 +1,7 @@
 """The `saf` command, also as `python -m saf_client`. What is asked most often is answered before anything is loaded."""
 
+import io
+import os
 import signal
 import sys
 
@@ -13,6 +15,7 @@ def main() -> None:
 
         sys.stdout.write(f"saf {__version__}\n")
         sys.exit(0)
+    _open_streams()
     try:
         from saf_client.cli.app import run, stop_on
 
@@ -21,6 +24,16 @@ def main() -> None:
     except KeyboardInterrupt:  # while the modules were still being loaded
         code = INTERRUPTED
     sys.exit(code)
+
+
+def _open_streams() -> None:
+    """A stream that was closed takes everything and keeps nothing; one that lacks a character shows its number."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115  open to the end
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 if __name__ == "__main__":

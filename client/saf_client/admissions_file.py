@@ -15,7 +15,7 @@ from tomlkit.items import Table
 
 from safd.model import spans
 from safd.model.admissions import AccountAdmission, Admission, file_name, parse_admission
-from safd.model.errors import ValueNotAllowed
+from safd.model.errors import TextNotUtf8, ValueNotAllowed
 from safd.model.ids import Uid
 
 _MODE = 0o644
@@ -42,6 +42,7 @@ def with_agent(text: str | None, *, uid: Uid, account: str, admission: Admission
     agents[admission.agent] = _table(admission)
     changed = tomlkit.dumps(document)
     parse_admission(changed, path)
+    _must_be_utf8(changed, path)
     return changed
 
 
@@ -100,6 +101,14 @@ def remove(folder: Path, uid: Uid) -> None:
     """Take the file away, durably. Raises FileNotFoundError where there is none, and OSError."""
     (folder / file_name(uid)).unlink()
     _sync_folder(folder)
+
+
+def _must_be_utf8(text: str, path: str) -> None:
+    """What came from a command line may hold bytes that are no text."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise TextNotUtf8(path=path, offset=len(text[: error.start].encode())) from error
 
 
 def _sync_folder(folder: Path) -> None:

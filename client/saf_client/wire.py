@@ -60,7 +60,7 @@ def offered_text(message: Offered, path: str = "message") -> OfferedText:
 def json_text(value: object) -> str:
     """Compact JSON of plain values; big integers stay whole, lone surrogates become their escapes."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return text if _fits_utf8(text) else json.dumps(value, separators=(",", ":"), allow_nan=False)
+    return text if fits_utf8(text) else json.dumps(value, separators=(",", ":"), allow_nan=False)
 
 
 def exact_json(value: Mapping[str, Any] | str, path: str) -> JsonText:
@@ -81,7 +81,8 @@ def _encodable(text: str, path: str) -> None:
         raise TextNotUtf8(path=path, offset=len(text[: error.start].encode("utf-8"))) from None
 
 
-def _fits_utf8(text: str) -> bool:
+def fits_utf8(text: str) -> bool:
+    """Whether it holds no lone surrogate."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:

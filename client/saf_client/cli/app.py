@@ -7,6 +7,7 @@ shells know them.
 import contextlib
 import errno
 import importlib
+import io
 import os
 import signal
 import sys
@@ -92,6 +93,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _run(arguments: list[str], *, as_json: bool) -> int:
+    from saf_client import render
     from saf_client.errors import Missing, SafdError, from_cause
     from safd.model.errors import SafError
 
@@ -104,7 +106,9 @@ def _run(arguments: list[str], *, as_json: bool) -> int:
         if as_json:
             _fail("usage", error.format_message(), {}, as_json=True)
         else:
-            error.show()
+            said = io.StringIO()
+            error.show(said)
+            click.echo(render.visible(said.getvalue()), err=True, nl=False)
         return error.exit_code
     except SafdError as error:
         _fail(error.code, error.detail, error.fields, as_json=as_json)

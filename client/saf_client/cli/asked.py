@@ -1,13 +1,14 @@
 """What every command is asked with: the output's form, the socket, the agent; and how a command gets its client."""
 
 import functools
+import sys
 from collections.abc import Callable
-from typing import Concatenate, ParamSpec
+from typing import Concatenate, ParamSpec, TextIO
 
 import attrs
 import click
 
-from saf_client import sync
+from saf_client import sync, wire
 from safd.model.errors import IdMalformed
 from safd.model.ids import ConversationId, parse_conversation_id
 
@@ -66,6 +67,19 @@ def conversation_id(ctx: click.Context, param: click.Parameter, value: str) -> C
         return parse_conversation_id(value)
     except IdMalformed as error:
         raise click.BadParameter(str(error), ctx, param) from error
+
+
+def utf8(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """A callback for what becomes part of a record: bytes of the command line that are no text are wrong use."""
+    if value is not None and not wire.fits_utf8(value):
+        raise click.BadParameter("it is not UTF-8. What is no text can be sent as JSON with escapes.", ctx, param)
+    return value
+
+
+def standard_input() -> bytes:
+    """All of it; nothing where it was closed."""
+    found: TextIO | None = sys.stdin
+    return b"" if found is None else found.buffer.read()
 
 
 conversation_argument = click.argument("conversation", metavar="CONV", callback=conversation_id)

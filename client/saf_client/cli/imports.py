@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from saf_client import wire
 from saf_client.cli.app import FAILED, NOTHING_FOUND
-from saf_client.cli.asked import Asked, with_asked
+from saf_client.cli.asked import Asked, standard_input, with_asked
 from saf_client.cli.printing import counted, heading, print_json, print_table, print_text
 from saf_client.errors import Denied, SafdError, Unavailable
 from saf_client.formats.detect import FORMATS, NotUnderstood, read_transcript
@@ -145,7 +145,7 @@ def _import_file(client: Client, outcome: Outcome, agent: str | None, progress: 
 
 def _read(path: Path) -> tuple[bytes, str]:
     if path == STANDARD_INPUT:
-        return sys.stdin.buffer.read(), "standard input"
+        return standard_input(), "standard input"
     return path.read_bytes(), str(path.resolve())
 
 
@@ -214,7 +214,7 @@ def _print_counts(title: str, unit: str, counts: Counter[LeftOut]) -> None:
 
 
 def _print_troubles(outcome: Outcome) -> None:
-    name = one_line(str(outcome.path))
+    name = "standard input" if outcome.path == STANDARD_INPUT else one_line(str(outcome.path))
     bad: Sequence[BadLine] = () if outcome.transcript is None else outcome.transcript.bad
     troubles = [f"byte {one.offset}: {one.reason}" for one in bad]
     for one in outcome.taken:

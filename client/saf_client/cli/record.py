@@ -10,7 +10,7 @@ import click
 
 from saf_client import render, wire
 from saf_client.cli.app import NOTHING_FOUND
-from saf_client.cli.asked import Asked, conversation_argument, with_asked
+from saf_client.cli.asked import Asked, conversation_argument, standard_input, utf8, with_asked
 from saf_client.cli.printing import console, print_json, print_lines, print_result, print_table, styled
 from safd.model.ids import ConversationId
 from safd.model.messages import Role
@@ -97,9 +97,9 @@ def tail_command(asked: Asked, *, conversation: ConversationId, after: int | Non
 
 @click.command("append")
 @click.argument("conversation", metavar="CONV|new")
-@click.option("--text", help="One text, instead of JSON from standard input.")
+@click.option("--text", callback=utf8, help="One text, instead of JSON from standard input.")
 @click.option("--role", type=click.Choice([role.value for role in Role]), default="user", show_default=True)
-@click.option("--title", help="With `new`: the conversation's title.")
+@click.option("--title", callback=utf8, help="With `new`: the conversation's title.")
 @click.option("--key", metavar="KEY", help="An idempotency key: the same key and body are appended once.")
 @click.option("--expected-seq", metavar="SEQ", type=click.IntRange(0), help="Append only if the record ends here.")
 @with_asked
@@ -118,6 +118,8 @@ def append_command(
     Standard input holds one message, a list of messages, or a message a line, as JSON; they are appended together or
     not at all, byte for byte. With --text, one text message.
     """
+    if key == "":
+        raise click.UsageError("--key must not be empty.")
     messages = tuple(_offered(text, role))
     with asked.connect() as client:
         if conversation == "new":
@@ -141,7 +143,7 @@ def _offered(text: str | None, role: str) -> Iterator[str]:
         return
     from safd.model import spans
 
-    content = spans.decode_utf8(sys.stdin.buffer.read(), "standard input").removeprefix("\ufeff").strip()
+    content = spans.decode_utf8(standard_input(), "standard input").removeprefix("\ufeff").strip()
     if not content:
         raise click.UsageError("Standard input is empty. Pipe JSON in, or give --text.")
     if content.startswith("["):
@@ -167,6 +169,8 @@ def export_command(asked: Asked, *, conversation: ConversationId, after: int | N
             file.write(raw + b"\n")
             count += 1
         file.flush()
+    if not count:
+        click.echo("Nothing is stored there.", err=True)
     return None if count else NOTHING_FOUND
 
 

@@ -8,9 +8,10 @@ import click
 
 from saf_client import wire
 from saf_client.cli.app import NOTHING_FOUND
-from saf_client.cli.asked import Asked, conversation_argument, with_asked
+from saf_client.cli.asked import Asked, conversation_argument, standard_input, utf8, with_asked
 from saf_client.cli.printing import counted, print_json, print_pairs, print_result, print_table, print_text
 from safd.api.results import Replayed
+from safd.model import spans
 from safd.model.ids import ConversationId
 from safd.model.projections import Capabilities, ReasoningCapability, Target
 
@@ -114,7 +115,7 @@ def print_repairs(answer: Replayed) -> None:
 @click.option(
     "--through", metavar="SEQ", type=click.IntRange(1), help="Everything up to this seq, for the model, is the summary."
 )
-@click.option("--summary", metavar="TEXT|-", help="The summary; - reads standard input.")
+@click.option("--summary", metavar="TEXT|-", callback=utf8, help="The summary; - reads standard input.")
 @click.option("--micro", is_flag=True, help="Clear the bodies of older tool results.")
 @click.option(
     "--keep", metavar="N", type=click.IntRange(0), default=5, show_default=True, help="With --micro: results that stay."
@@ -140,7 +141,7 @@ def compact_command(
         raise click.UsageError("Give one of: --through N --summary TEXT, --micro [--keep N], --restore MARK.")
     with asked.connect(deadline_s=DEADLINE_S) as client:
         if through is not None and summary is not None:
-            text = sys.stdin.read() if summary == "-" else summary
+            text = spans.decode_utf8(standard_input(), "standard input") if summary == "-" else summary
             if not text.strip():
                 raise click.UsageError("The summary is empty.")
             compacted = client.compact(conversation, through_seq=through, summary=text)
