@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -62,13 +63,23 @@ def _folder() -> str | None:
     return "/tmp" if deep else None  # noqa: S108  the folder made in it is private
 
 
-def _wait_until_it_listens(process: "subprocess.Popen[bytes]", socket: Path, log: Path) -> None:
+def _wait_until_it_listens(process: "subprocess.Popen[bytes]", path: Path, log: Path) -> None:
     end = time.monotonic() + START_S
-    while not socket.exists():
+    while not _listens(path):
         if process.poll() is not None or time.monotonic() > end:
             said = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
             raise NoDaemon(f"The private daemon did not start: {said[-1] if said else 'it said nothing'}")
         time.sleep(0.01)
+
+
+def _listens(path: Path) -> bool:
+    """A socket is there before anybody listens on it."""
+    with socket.socket(socket.AF_UNIX) as tried:
+        try:
+            tried.connect(str(path))
+        except OSError:
+            return False
+    return True
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:

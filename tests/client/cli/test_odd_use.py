@@ -6,14 +6,15 @@ from pathlib import Path
 import pytest
 
 from tests.client.cli.conftest import Saf
+from tests.daemon import Daemon
 
 NO_TEXT = "\udcff"
 """A byte that is no UTF-8, as it stands in an argument."""
 
 
-@pytest.fixture
-def conversation(saf: Saf) -> str:
-    return saf.conversation("é 🌿 שלום")
+@pytest.fixture(scope="module")
+def conversation(served: Daemon) -> str:
+    return Saf(served).conversation("é 🌿 שלום")
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from saf_client.render import width
 from tests.client.cli.conftest import Saf
 from tests.client.cli.terminal import shown
 from tests.client.formats.given import line, session, written
+from tests.daemon import Daemon
 
 WIDTHS = (60, 80, 120)
 BROKEN = [
@@ -26,9 +27,11 @@ BROKEN = [
 ]
 
 
-@pytest.fixture
-def broken(saf: Saf) -> str:
-    made = saf("--json", "append", "new", "--title", "a title that goes on and on " * 5, stdin=json.dumps(BROKEN))
+@pytest.fixture(scope="module")
+def broken(served: Daemon) -> str:
+    made = Saf(served)(
+        "--json", "append", "new", "--title", "a title that goes on and on " * 5, stdin=json.dumps(BROKEN)
+    )
     assert made.code == 0, made.err
     return str(made.json["conversation"])
 
