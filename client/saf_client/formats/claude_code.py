@@ -65,6 +65,10 @@ SYSTEM_LEFT_OUT = {
 }
 _UNKNOWN_LINE = "a kind of line that this importer does not know"
 _TWICE = LeftOut(what="block said twice in one reply", why="taken once; both lines are kept")
+_NOT_SENT = LeftOut(
+    what="queue-operation",
+    why="typed input that stands in no other line: withdrawn, or sent in a way the file does not tell",
+)
 _TOO_LONG = LeftOut(what="very long line", why="its message is taken; the line is kept by its hash and length only")
 _CONVERSATION = ("user", "assistant")
 _OURS = ("uuid", "sessionId", "session_id", "leafUuid", "messageId")
@@ -89,9 +93,11 @@ def read(lines: Sequence[AnyLine], source: str) -> Transcript:
             reader.bad.append(line)
         else:
             reader.take(line)
+    threads = tuple(reader.threads())
+    reader.check_queue(threads)
     return Transcript(
         format=FORMAT,
-        threads=tuple(reader.threads()),
+        threads=threads,
         left_out=reader.left_out,
         changed=reader.changed,
         bad=tuple(sorted(reader.bad, key=lambda bad: bad.offset)),
@@ -108,6 +114,8 @@ class _Reader:
     parents: dict[str, str | None] = attrs.field(factory=dict[str, "str | None"])
     sidechains: set[str] = attrs.field(factory=set[str])
     texts: dict[str, str] = attrs.field(factory=dict[str, str])
+    typed: list[tuple[str, LeftOut]] = attrs.field(factory=list[tuple[str, LeftOut]])
+    """What was typed while the model worked, by the queue's own lines."""
     taken: dict[str, list[tuple[str, Line]]] = attrs.field(
         factory=lambda: defaultdict[str, list[tuple[str, Line]]](list)
     )
@@ -120,7 +128,10 @@ class _Reader:
             parent = text_of(line.members, "parentUuid") or text_of(line.members, "logicalParentUuid")
             self.parents.setdefault(uuid, parent)
         if kind not in _CONVERSATION and _queued(line) is None:
-            self.left_out[_left_out(line, kind)] += 1
+            left_out = _left_out(line, kind)
+            self.left_out[left_out] += 1
+            if kind == "queue-operation" and (typed := text_of(line.members, "content")) is not None:
+                self.typed.append((typed.strip(), left_out))
             return
         id_ = uuid or f"line:{len(self.texts)}"
         if id_ in self.texts:
@@ -135,6 +146,19 @@ class _Reader:
             if not is_kept(line.text):
                 self.changed[_TOO_LONG] += 1
             self.taken[self._thread(line, id_)].append((id_, line))
+
+    def check_queue(self, threads: Sequence[Thread]) -> None:
+        """Typed input is left out because it stands elsewhere: where it does not, the summary says so."""
+        if not self.typed:
+            return
+        units = (unit for thread in threads for unit in thread.units if isinstance(unit, Said))
+        blocks = (block for unit in units for part in unit.parts for block in part.blocks)
+        said = {block.text.strip() for block in blocks if isinstance(block, Text)}
+        for typed, left_out in self.typed:
+            if typed not in said and not any(typed in text for text in said):
+                self.left_out[left_out] -= 1
+                self.left_out[_NOT_SENT] += 1
+        self.left_out = +self.left_out
 
     def threads(self) -> Iterator[Thread]:
         for name, lines in self._rejoined().items():

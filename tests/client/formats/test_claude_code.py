@@ -384,6 +384,21 @@ def test_words_typed_while_the_model_worked_are_the_users() -> None:
     assert counts(found) == {"attachment/queued_command": 1, "attachment/todo_reminder": 1, "attachment": 1}
 
 
+def test_typed_words_that_stand_nowhere_else_are_told() -> None:
+    """A queue's line is left out because its words stand in a line of their own; where they do not, that is said."""
+    found = transcript(
+        line("queue-operation", None, operation="enqueue", content="and the basil?"),
+        line("queue-operation", None, operation="enqueue", content=" never mind "),
+        line("queue-operation", None, operation="enqueue", content="part"),
+        line("queue-operation", None, operation="dequeue"),
+        line("queue-operation", None, operation="enqueue", content=7),
+        user("u1", "and the basil?"),
+        user("u2", [text("the first part of it")]),
+    )
+    reasons = {one.why.partition(":")[0]: count for one, count in found.left_out.items()}
+    assert reasons == {LEFT_OUT["queue-operation"]: 4, "typed input that stands in no other line": 1}
+
+
 def test_meta_lines_and_summaries_of_compaction_are_kept() -> None:
     """The model saw them: they are messages; both sides of a compaction stay."""
     found = transcript(
