@@ -57,24 +57,23 @@ def create(path: Path) -> None:
 
 def connect_writer(path: Path) -> sqlite3.Connection:
     """The one connection that writes. COMMIT returns after fsync."""
-    connection = _connect(f"{path.absolute().as_uri()}?mode=rw")
-    connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
-    if connection.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
-        connection.close()
-        raise StoreFailed(path=str(path), reason="its filesystem cannot hold a write-ahead log; use a local one")
-    connection.execute("PRAGMA synchronous = FULL")
-    connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
-    connection.execute("PRAGMA cache_size = -32768")
-    connection.execute(f"PRAGMA journal_size_limit = {_WAL_LIMIT_BYTES}")
-    connection.execute("PRAGMA trusted_schema = OFF")
+    with _connecting(f"{path.absolute().as_uri()}?mode=rw") as connection:
+        connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+        if connection.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
+            raise StoreFailed(path=str(path), reason="its filesystem cannot hold a write-ahead log; use a local one")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+        connection.execute("PRAGMA cache_size = -32768")
+        connection.execute(f"PRAGMA journal_size_limit = {_WAL_LIMIT_BYTES}")
+        connection.execute("PRAGMA trusted_schema = OFF")
     return connection
 
 
 def connect_reader(path: Path) -> sqlite3.Connection:
     """A connection that can only read. Pages are mapped, not copied: 1.65 times faster for long records."""
-    connection = _connect(f"{path.absolute().as_uri()}?mode=ro")
-    connection.execute(f"PRAGMA mmap_size = {_MMAP_BYTES}")
-    connection.execute("PRAGMA trusted_schema = OFF")
+    with _connecting(f"{path.absolute().as_uri()}?mode=ro") as connection:
+        connection.execute(f"PRAGMA mmap_size = {_MMAP_BYTES}")
+        connection.execute("PRAGMA trusted_schema = OFF")
     return connection
 
 
@@ -160,8 +159,15 @@ def private(path: Path) -> int:
     return descriptor
 
 
-def _connect(uri: str) -> sqlite3.Connection:
-    return sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=_BUSY_S)
+@contextmanager
+def _connecting(uri: str) -> Generator[sqlite3.Connection, None, None]:
+    """A connection that stays open, unless its preparation fails."""
+    connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=_BUSY_S)
+    try:
+        yield connection
+    except BaseException:
+        connection.close()
+        raise
 
 
 @contextmanager

@@ -235,8 +235,12 @@ def test_descriptors_are_not_left_in_the_daemon(daemon: Daemon, bystander: Line)
         with daemon.connect() as line:
             passed_descriptors(line.sock)
             line.read()
-    bystander.call("principal.observe", {})
-    assert len(set(Path(f"/proc/{daemon.pid}/fd").iterdir()) - before) <= 2
+    for _ in range(200):  # a connection's end is noticed in a later turn of the loop
+        bystander.call("principal.observe", {})
+        more = set(Path(f"/proc/{daemon.pid}/fd").iterdir()) - before
+        if len(more) <= 2:
+            break
+    assert len(more) <= 2
 
 
 @pytest.mark.slow

@@ -102,6 +102,17 @@ async def test_a_folder_that_cannot_be_made_is_a_typed_failure(tmp_path: Path) -
             pass
 
 
+def test_what_is_no_database_is_let_go(tmp_path: Path) -> None:
+    """Where a connection cannot be prepared, nothing of it stays open, also while its error is looked at."""
+    path = tmp_path / "s.db"
+    path.write_bytes(b"no database, " * 1000)
+    before = os.listdir("/proc/self/fd")
+    with pytest.raises(sqlite3.DatabaseError) as refused:
+        files.connect_writer(path)
+    assert refused.traceback
+    assert os.listdir("/proc/self/fd") == before
+
+
 def _conversation(number: int, head_seq: int) -> Conversation:
     return Conversation(
         id=ConversationId(f"conv_{number}"),
