@@ -106,11 +106,11 @@ def test_what_is_no_database_is_let_go(tmp_path: Path) -> None:
     """Where a connection cannot be prepared, nothing of it stays open, also while its error is looked at."""
     path = tmp_path / "s.db"
     path.write_bytes(b"no database, " * 1000)
-    before = os.listdir("/proc/self/fd")
+    before = len(list(Path("/proc/self/fd").iterdir()))
     with pytest.raises(sqlite3.DatabaseError) as refused:
         files.connect_writer(path)
     assert refused.traceback
-    assert os.listdir("/proc/self/fd") == before
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
 def _conversation(number: int, head_seq: int) -> Conversation:
