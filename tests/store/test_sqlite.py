@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import attrs
@@ -89,7 +90,8 @@ async def test_what_is_not_a_store_is_refused_by_name(tmp_path: Path) -> None:
                     pass
             assert str(path) in str(caught.value)
     assert noise.read_bytes().startswith(b"not a database")
-    assert sqlite3.connect(foreign).execute("SELECT name FROM sqlite_master").fetchall() == [("theirs",)]
+    with closing(sqlite3.connect(foreign)) as connection:
+        assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("theirs",)]
     assert conversation
 
 
