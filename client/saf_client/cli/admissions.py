@@ -1,19 +1,23 @@
-"""`saf admit` and `dismiss`: the administrator's files, written here, atomically; the daemon only reads them."""
+"""`saf admit`, `dismiss`, `admissions`: the administrator's files, written here atomically; the daemon only reads."""
 
 import grp
 import os
-import pwd
+import shlex
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+import attrs
 import click
 
 from saf_client import admissions_file, render, wire
+from saf_client.cli import accounts
+from saf_client.cli.accounts import uid_of_admission
 from saf_client.cli.asked import Asked, without_daemon
-from saf_client.cli.printing import print_json
+from saf_client.cli.printing import print_json, print_table
 from safd.model.admissions import (
     SUFFIX,
-    UIDS_REFUSED,
+    AccountAdmission,
     Admission,
     agent_name,
     file_name,
@@ -74,6 +78,9 @@ _dry_option = click.option("--dry-run", is_flag=True, help="Show what would be w
 @click.option("--no-new-privs", is_flag=True, help="Demand that its process cannot gain privileges.")
 @click.option("--seccomp", is_flag=True, help="Demand that its process runs under a system call filter.")
 @click.option("--pinned", is_flag=True, help="Demand that the kernel itself pins its process (SO_PEERPIDFD).")
+@click.option("--any-account", is_flag=True, help="A resident also in an account of the system's or of a person.")
+@click.option("--share", is_flag=True, help="A resident also where another one has the account.")
+@click.option("--create-account", is_flag=True, help="Make the account, if it is not there (systemd-sysusers).")
 @_folder_option
 @_dry_option
 @without_daemon
@@ -93,6 +100,9 @@ def admit_command(  # noqa: PLR0913  one parameter for each thing an admission c
     no_new_privs: bool,
     seccomp: bool,
     pinned: bool,
+    any_account: bool,
+    share: bool,
+    create_account: bool,
     admissions: Path | None,
     dry_run: bool,
 ) -> None:
@@ -100,8 +110,24 @@ def admit_command(  # noqa: PLR0913  one parameter for each thing an admission c
 
     resident: the agent has the account to itself. borrowed: it runs, on purpose, under a person's account.
     """
-    held = _account(account)
+    folder = admissions or SYSTEM_FOLDER
+    if not dry_run:
+        _must_be_able(folder, admissions)
+    if create_account and accounts.find(account) is None:
+        line = accounts.sysusers_line(account, name)
+        if dry_run:
+            click.echo(f"Would create the account {account}: systemd-sysusers --inline {shlex.quote(line)}")
+            click.echo(f"Would write {folder}/UID{SUFFIX}, with the uid that it gets: {name} as {mode}.")
+            return
+        accounts.create(line)
+    held = accounts.admissible(account)
     uid = Uid(held.pw_uid)
+    unfit = accounts.unfit_for_resident(held) if mode == Mode.RESIDENT and not any_account else None
+    if unfit is not None:
+        raise click.UsageError(
+            f"{unfit}: a resident has its account to itself. Make one with --create-account, "
+            "admit it as borrowed, or say --any-account if this is what you want."
+        )
     admission = Admission(
         agent=name,
         mode=Mode(mode),
@@ -121,16 +147,70 @@ def admit_command(  # noqa: PLR0913  one parameter for each thing an admission c
         admissions_file.with_agent(None, uid=uid, account=held.pw_name, admission=admission)
     except Malformed as error:  # what was asked for is wrong, not what stands in a file
         raise click.UsageError(str(error)) from error
-    folder = admissions or SYSTEM_FOLDER
-    text = admissions_file.with_agent(
-        admissions_file.read_text(folder, uid), uid=uid, account=held.pw_name, admission=admission
-    )
+    before = admissions_file.read_text(folder, uid)
+    if mode == Mode.RESIDENT and not share:
+        _must_be_alone(before, uid, held.pw_name, name)
+    text = admissions_file.with_agent(before, uid=uid, account=held.pw_name, admission=admission)
     if not dry_run:
-        _must_be_able(folder, admissions)
         folder.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
         admissions_file.write(folder, uid, text)
     what = f"{name} is admitted to {held.pw_name} (uid {uid}) as {mode}"
     _report(asked, folder / file_name(uid), text, what, dry_run=dry_run)
+
+
+@click.command("admissions")
+@_folder_option
+@without_daemon
+def admissions_command(asked: Asked, *, admissions: Path | None) -> int | None:
+    """List who is admitted to which account, and files that admit nobody because something is wrong with them."""
+    from saf_client.cli.app import FAILED, NOTHING_FOUND
+
+    folder = admissions or SYSTEM_FOLDER
+    found = list(_read_all(folder))
+    if asked.as_json:
+        print_json(wire.json_text({"folder": str(folder), "files": [_as_json(path, held) for path, held in found]}))
+    else:
+        _print_admissions(folder, [held for _, held in found])
+    if any(isinstance(held, str) for _, held in found):
+        return FAILED
+    return None if found else NOTHING_FOUND
+
+
+def _as_json(path: Path, held: AccountAdmission | str) -> dict[str, object]:
+    if isinstance(held, str):
+        return {"path": str(path), "problem": held}
+    agents = [
+        {name: value.isoformat() if isinstance(value, datetime) else value for name, value in attrs.asdict(one).items()}
+        for one in held.agents
+    ]
+    return {"path": str(path), "uid": held.uid, "account": held.account, "agents": agents}
+
+
+def _print_admissions(folder: Path, found: Sequence[AccountAdmission | str]) -> None:
+    rows = [
+        (one.agent, one.mode.value, held.account, str(held.uid), one.unit, _in_force(one), _people(one))
+        for held in found
+        if isinstance(held, AccountAdmission)
+        for one in held.agents
+    ]
+    if rows:
+        print_table(("agent", "mode", "account", "uid", "unit", "in force", "readers and operators"), rows, wide=6)
+    elif not found:
+        click.echo(f"Nobody is admitted in {folder}.", err=True)
+    for held in found:
+        if isinstance(held, str):
+            click.echo(f"saf: admits nobody: {render.visible(held)}", err=True)
+
+
+def _in_force(admission: Admission) -> str | None:
+    begin, end = admission.not_before, admission.expires
+    words = [f"from {begin:%Y-%m-%d %H:%M}"] if begin is not None else []
+    words += [f"until {end:%Y-%m-%d %H:%M}"] if end is not None else []
+    return " ".join(words) or None
+
+
+def _people(admission: Admission) -> str | None:
+    return ", ".join([*admission.readers, *(f"{one} (writes)" for one in admission.operators)]) or None
 
 
 @click.command("dismiss")
@@ -147,8 +227,14 @@ def dismiss_command(
 
     folder = admissions or SYSTEM_FOLDER
     unreadable: list[str] = []
-    uids = _admitting(folder, name, unreadable) if account is None else [_uid_in_file(account)]
-    uids = [uid for uid in uids if _admits(folder, uid, name)]
+    uids: list[Uid] = []
+    for path, held in _read_all(folder):
+        if account is not None and path.name != file_name(uid_of_admission(account)):
+            continue
+        if isinstance(held, str):
+            unreadable.append(held)
+        elif held.find(name) is not None:
+            uids.append(held.uid)
     for trouble in unreadable:
         click.echo(f"saf: passed over, as it admits nobody: {render.visible(trouble)}", err=True)
     if not uids:
@@ -159,8 +245,7 @@ def dismiss_command(
         names = ", ".join(map(str, uids))
         raise click.UsageError(f"{name} is admitted to several accounts (uids {names}). Say which one with --account.")
     uid = uids[0]
-    held = admissions_file.read_text(folder, uid) or ""
-    text = admissions_file.without_agent(held, uid=uid, agent=name)
+    text = admissions_file.without_agent(admissions_file.read_text(folder, uid) or "", uid=uid, agent=name)
     if not dry_run:
         _must_be_able(folder, admissions)
         if text is None:
@@ -171,41 +256,6 @@ def dismiss_command(
     return None
 
 
-def _account(account: str) -> pwd.struct_passwd:
-    """By name, or by number where no account has it for a name.
-
-    root, nobody and the uids that stand for no one are refused: nothing is an agent there.
-    """
-    found = _found(account)
-    if found is None:
-        raise click.UsageError(f"There is no account {account!r} on this node.")
-    if found.pw_uid in UIDS_REFUSED or found.pw_name == "nobody":
-        raise click.UsageError(
-            f"{found.pw_name} (uid {found.pw_uid}) is nobody's own account. Make one: useradd --system NAME."
-        )
-    return found
-
-
-def _found(account: str) -> pwd.struct_passwd | None:
-    try:
-        return pwd.getpwnam(account)
-    except (KeyError, ValueError):  # ValueError: a NUL in it
-        pass
-    try:
-        return pwd.getpwuid(int(account)) if account.isascii() and account.isdecimal() else None
-    except (KeyError, OverflowError):
-        return None
-
-
-def _uid_in_file(account: str) -> Uid:
-    """Whose file is meant: an account's, or that of a uid whose account is gone."""
-    if _found(account) is None:
-        uid = uid_of_file(f"{account}{SUFFIX}")
-        if uid is not None:
-            return uid
-    return Uid(_account(account).pw_uid)
-
-
 def _group(group: str) -> str | int:
     """By name; a number is one only where no group has it for a name."""
     try:
@@ -214,26 +264,31 @@ def _group(group: str) -> str | int:
         return int(group) if group.isascii() and group.isdecimal() else group
 
 
-def _admits(folder: Path, uid: Uid, name: str) -> bool:
-    text = admissions_file.read_text(folder, uid)
-    return text is not None and parse_admission(text, str(folder / file_name(uid))).find(name) is not None
-
-
-def _admitting(folder: Path, name: str, unreadable: list[str]) -> list[Uid]:
-    """The accounts that admit the agent; files that are no admission are told, and hide no other."""
-    found: list[Uid] = []
-    for path in sorted(folder.glob(f"*{SUFFIX}")) if folder.is_dir() else []:
-        uid = uid_of_file(path.name)
-        if uid is None:
-            continue
+def _read_all(folder: Path) -> Iterator[tuple[Path, AccountAdmission | str]]:
+    """Each admission by uid, or why its file is none."""
+    named = [(uid_of_file(path.name), path) for path in folder.glob(f"*{SUFFIX}")] if folder.is_dir() else []
+    for uid, path in sorted((uid, path) for uid, path in named if uid is not None):
         try:
-            if _admits(folder, uid, name):
-                found.append(uid)
+            text = admissions_file.read_text(folder, uid)
+            if text is not None:
+                yield path, parse_admission(text, str(path))
         except Malformed as error:
-            unreadable.append(str(error))
+            yield path, str(error)
         except OSError as error:
-            unreadable.append(f"{path}: {error.strerror}")
-    return found
+            yield path, f"{path}: {error.strerror}"
+
+
+def _must_be_alone(text: str | None, uid: Uid, account: str, name: str) -> None:
+    """Raises click.UsageError where another agent is a resident of the account."""
+    if text is None:
+        return
+    held = parse_admission(text, file_name(uid))
+    others = [one.agent for one in held.agents if one.mode is Mode.RESIDENT and one.agent != name]
+    if others:
+        raise click.UsageError(
+            f"{account} is the account of {', '.join(others)}: the kernel does not tell two residents of one account "
+            "apart. Give it another account, or say --share if they may act for each other."
+        )
 
 
 def _must_be_able(folder: Path, asked_for: Path | None) -> None:

@@ -42,6 +42,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "compact": ("replay", "Let the model see less of a record; the record keeps all."),
     "admit": ("admissions", "Admit an agent to a Unix account of this node."),
     "dismiss": ("admissions", "Take an agent's admission back."),
+    "admissions": ("admissions", "Who is admitted to which account."),
     "drift": ("node", "Agents that are not what they were admitted as."),
     "status": ("node", "The daemon in numbers."),
 }

@@ -1,9 +1,11 @@
-"""`saf admit` and `dismiss`: the administrator's files from a shell."""
+"""`saf admit`, `dismiss` and `admissions`: the administrator's files from a shell."""
 
 import grp
 import json
 import os
 import pwd
+import shutil
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -28,7 +30,7 @@ def held(folder: Path, account: str) -> dict[str, object]:
 def test_admit_says_everything(saf: Saf, folder: Path) -> None:
     """Each option is a line of the file that the daemon reads."""
     done = saf(
-        *("admit", "hermes", "--account", "daemon", "--mode", "resident", "--admissions", folder),
+        *("admit", "hermes", "--account", "daemon", "--mode", "resident", "--any-account", "--admissions", folder),
         *("--unit", "saf-agent@hermes.service", "--node", "0" * 32, "--group", "audio", "--group", "video"),
         *("--reader", "casey", "--reader", "@staff", "--operator", "casey", "--not-before", "2026-01-01T00:00:00Z"),
         *("--expires", "2027-01-01T00:00:00+01:00", "--no-new-privs", "--seccomp", "--pinned"),
@@ -96,7 +98,7 @@ def test_a_group_of_digits(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     """The same rule: a group's name where one is called so, else its number; the file tells them apart."""
     monkeypatch.setattr(grp, "getgrnam", {"44": grp.struct_group(("44", "x", 900, []))}.__getitem__)
     options = ["--group", "44", "--group", "45", "--group", "video"]
-    arguments = ["admit", "hermes", "--account", "daemon", "--mode", "resident", "--admissions", str(folder)]
+    arguments = ["admit", "hermes", "--account", "daemon", "--mode", "borrowed", "--admissions", str(folder)]
     assert app.run(arguments + options) == 0
     (agent,) = held(folder, "daemon")["agents"].values()  # type: ignore[attr-defined]
     assert agent["groups"] == ["44", 45, "video"]
@@ -108,7 +110,7 @@ def test_a_file_that_cannot_be_read_is_not_written_over(saf: Saf, folder: Path) 
     path = folder / f"{NAMES['daemon']}.toml"
     for broken in (b"\xff", b"uid = ", b"uid = 1\n", b""):
         path.write_bytes(broken)
-        for command in (["admit", "hermes", "--mode", "resident"], ["dismiss", "hermes"]):
+        for command in (["admit", "hermes", "--mode", "borrowed"], ["dismiss", "hermes"]):
             done = saf(*command, "--account", "daemon", "--admissions", folder)
             assert done.code == 1, (broken, command, done)
             assert path.name in done.err
@@ -117,7 +119,7 @@ def test_a_file_that_cannot_be_read_is_not_written_over(saf: Saf, folder: Path) 
 
 def test_dry_run(saf: Saf, folder: Path) -> None:
     """It shows what would be written, and writes nothing, not even the folder."""
-    done = saf("admit", "hermes", "--account", "bin", "--mode", "resident", "--admissions", folder, "--dry-run")
+    done = saf("admit", "hermes", "--account", "bin", "--mode", "borrowed", "--admissions", folder, "--dry-run")
     assert done.code == 0
     assert "[agents.hermes]" in done.out
     assert not folder.exists()
@@ -131,10 +133,12 @@ def test_dry_run(saf: Saf, folder: Path) -> None:
         (["hermes", "--account", "0", "--mode", "resident"], "root"),
         (["hermes", "--account", "nobody", "--mode", "resident"], "nobody"),
         (["hermes", "--account", "daemon", "--mode", "guest"], "guest"),
+        (["hermes", "--account", "daemon", "--mode", "resident"], "one of the system's own accounts"),
+        (["hermes", "--account", "no such", "--mode", "resident", "--create-account"], "'no such'"),
         (["hermes", "--account", "daemon"], "--mode"),
         (["hermes", "--mode", "resident"], "--account"),
-        (["her mes", "--account", "daemon", "--mode", "resident"], "AGENT"),
-        (["hermes", "--account", "daemon", "--mode", "resident", "--expires", "soon"], "--expires"),
+        (["her mes", "--account", "daemon", "--mode", "borrowed"], "AGENT"),
+        (["hermes", "--account", "daemon", "--mode", "borrowed", "--expires", "soon"], "--expires"),
     ],
 )
 def test_bad_use(saf: Saf, folder: Path, arguments: list[str], said: str) -> None:
@@ -150,7 +154,7 @@ def test_bad_use(saf: Saf, folder: Path, arguments: list[str], said: str) -> Non
 )
 def test_what_the_daemon_would_not_read(saf: Saf, folder: Path, option: list[str]) -> None:
     """A text that would make the whole file invalid is wrong use, and never written."""
-    done = saf("admit", "hermes", "--account", "daemon", "--mode", "resident", *option, "--admissions", folder)
+    done = saf("admit", "hermes", "--account", "daemon", "--mode", "borrowed", *option, "--admissions", folder)
     assert done.code == 2, done.err
     assert option[0].removeprefix("--") in done.err
     assert not list(folder.glob("*")) if folder.exists() else True
@@ -199,6 +203,66 @@ def test_dismiss_of_an_account_that_is_gone(saf: Saf, folder: Path) -> None:
     path.write_text(f'uid = {free}\naccount = "gone"\n[agents.hermes]\nmode = "resident"\n', encoding="ascii")
     assert saf("dismiss", "hermes", "--account", str(free), "--admissions", folder).code == 0
     assert not path.exists()
+
+
+def test_two_residents(saf: Saf, folder: Path) -> None:
+    """One account is one resident's, unless one says that they share it; admitting the same one again is fine."""
+    admit = ("--account", "daemon", "--mode", "resident", "--any-account", "--admissions", folder)
+    assert saf("admit", "hermes", *admit).code == 0
+    assert saf("admit", "hermes", *admit, "--unit", "a.service").code == 0
+    refused = saf("admit", "iris", *admit)
+    assert refused.code == 2
+    assert "hermes" in refused.err
+    assert saf("admit", "iris", *admit, "--share").code == 0
+
+
+def test_admissions(saf: Saf, folder: Path) -> None:
+    """Who is admitted, as a table and as JSON; a broken file is told and is a failure; nobody is an answer."""
+    assert saf("admissions", "--admissions", folder).code == 3
+    saf("admit", "hermes", "--account", "daemon", "--mode", "borrowed", "--reader", "casey", "--admissions", folder)
+    listed = saf("admissions", "--admissions", folder)
+    assert listed.code == 0
+    assert all(word in listed.out for word in ("hermes", "borrowed", "daemon", "casey"))
+    (folder / "4241.toml").write_text("uid = 1", encoding="ascii")
+    broken = saf("--json", "admissions", "--admissions", folder)
+    assert broken.code == 1
+    assert [sorted(one) for one in broken.json["files"]] == [["account", "agents", "path", "uid"], ["path", "problem"]]
+
+
+@pytest.mark.root
+@pytest.mark.skipif(shutil.which("systemd-sysusers") is None, reason="needs systemd-sysusers")
+def test_an_account_is_made(saf: Saf, folder: Path) -> None:
+    """A system account of its own, in which nobody logs in; said beforehand by --dry-run, which makes nothing."""
+    name = "saft-made"
+    admit = ("admit", "hermes", "--account", name, "--mode", "resident", "--create-account", "--admissions", folder)
+    try:
+        assert f"u {name} -" in saf(*admit, "--dry-run").out
+        with pytest.raises(KeyError):
+            pwd.getpwnam(name)
+        done = saf(*admit)
+        assert done.code == 0, done.err
+        made = pwd.getpwnam(name)
+        assert 100 <= made.pw_uid < 1000
+        assert made.pw_shell.endswith("nologin")
+        assert (folder / f"{made.pw_uid}.toml").exists()
+        assert saf(*admit).code == 0
+    finally:
+        subprocess.run(["userdel", name], capture_output=True, check=False)
+
+
+@pytest.mark.root
+def test_a_person_is_no_residents_account(saf: Saf, folder: Path) -> None:
+    """An account with a shell is somebody's; the sentence says what to do instead."""
+    subprocess.run(["useradd", "--shell", "/bin/bash", "--no-create-home", "saft-person"], check=True)
+    try:
+        admit = ("admit", "hermes", "--account", "saft-person", "--mode", "resident", "--admissions", folder)
+        done = saf(*admit)
+        assert done.code == 2
+        assert "/bin/bash" in done.err
+        assert "--create-account" in done.err
+        assert saf(*admit, "--any-account").code == 0
+    finally:
+        subprocess.run(["userdel", "saft-person"], capture_output=True, check=False)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write the system's folder")
