@@ -237,6 +237,9 @@ class Client:
     async def observe(self, *, agent: str | None = None) -> results.Observed:
         return await self.ask(calls.observe(agent=agent))
 
+    async def principals(self) -> results.Principals:
+        return await self.ask(calls.principals())
+
     async def drift(self) -> results.DriftReport:
         return await self.ask(calls.drift())
 

@@ -145,6 +145,10 @@ def observe(*, agent: str | None) -> Call[results.Observed]:
     return _call("principal.observe", params.Observe(agent=agent), results.Observed)
 
 
+def principals() -> Call[results.Principals]:
+    return _call("node.principals", params.Principals(), results.Principals)
+
+
 def drift() -> Call[results.DriftReport]:
     return _call("node.drift", params.Drift(), results.DriftReport)
 

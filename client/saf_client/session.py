@@ -57,6 +57,7 @@ REPEAT: dict[str, Repeat] = {
     "turn.wait": Repeat.UNSURE,  # a move that was made is refused when made again
     "turn.close": Repeat.UNSURE,
     "principal.observe": Repeat.SAFE,
+    "node.principals": Repeat.SAFE,
     "node.drift": Repeat.SAFE,
     "node.status": Repeat.SAFE,
     "rpc.discover": Repeat.SAFE,

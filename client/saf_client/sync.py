@@ -216,6 +216,9 @@ class Client:
     def observe(self, *, agent: str | None = None) -> results.Observed:
         return self.ask(calls.observe(agent=agent))
 
+    def principals(self) -> results.Principals:
+        return self.ask(calls.principals())
+
     def drift(self) -> results.DriftReport:
         return self.ask(calls.drift())
 

@@ -158,6 +158,14 @@ METHODS: tuple[Method, ...] = (
         summary="Who the caller is right now, and the block that a model would be told.",
     ),
     Method(
+        name="node.principals",
+        params=params.Principals,
+        result=results.Principals,
+        action=Action.ADMINISTER,
+        route=Route(verb="GET", path="/v1/node/principals"),
+        summary="Every connected process, with its principal as it is now.",
+    ),
+    Method(
         name="node.drift",
         params=params.Drift,
         result=results.DriftReport,

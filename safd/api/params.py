@@ -145,6 +145,11 @@ class Observe:
 
 
 @attrs.frozen(kw_only=True)
+class Principals:
+    pass
+
+
+@attrs.frozen(kw_only=True)
 class Drift:
     pass
 
@@ -176,6 +181,7 @@ Params: TypeAlias = (
     | TurnWait
     | TurnClose
     | Observe
+    | Principals
     | Drift
     | Status
     | Discover

@@ -130,6 +130,27 @@ class Observed:
 
 
 @attrs.frozen(kw_only=True)
+class Connected:
+    """One connected process, by what the kernel said of who connected, and what its principal is now.
+
+    `unit`, `command` and `since` (when it began) are for people, and no evidence.
+    """
+
+    pid: int
+    uid: int
+    unit: str | None
+    command: str | None
+    since: str | None
+    connections: int
+    principal: Principal
+
+
+@attrs.frozen(kw_only=True)
+class Principals:
+    data: tuple[Connected, ...]
+
+
+@attrs.frozen(kw_only=True)
 class AgentDrift:
     """One agent of this node: connected, or admitted and not seen (`connected` false, no posture)."""
 
@@ -200,6 +221,7 @@ Result: TypeAlias = (
     | OneMark
     | OneTurn
     | Observed
+    | Principals
     | DriftReport
     | Status
     | Described

@@ -79,6 +79,8 @@ async def act(call: Call, asked: params.Params) -> Answer:  # noqa: C901, PLR091
             return await turns.close(call, asked)
         case params.Observe():
             return await observe(call, asked)
+        case params.Principals():
+            return await node.principals(call)
         case params.Drift():
             return await node.drift(call)
         case params.Status():

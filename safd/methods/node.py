@@ -41,6 +41,14 @@ async def status(call: Call) -> results.Status:
     )
 
 
+async def principals(call: Call) -> results.Principals:
+    """Every connected process, observed again now; connections of one process under one name are one entry."""
+    await guard.require_administrator(call)
+    return results.Principals(
+        data=tuple([await _connected(call.services, peers) for peers in _processes(call.services)])
+    )
+
+
 async def drift(call: Call) -> results.DriftReport:
     """Every connected process, observed again now, and every admission that no connection answers to.
 
@@ -50,8 +58,8 @@ async def drift(call: Call) -> results.DriftReport:
     services = call.services
     agents: list[results.AgentDrift] = []
     present: set[tuple[int, str]] = set()
-    for peer in _one_per_process(services):
-        seen = await _connected(services, peer)
+    for peers in _processes(services):
+        seen = _as_drift(await _connected(services, peers))
         agents.append(seen)
         if seen.agent is not None:
             present.add((seen.uid, seen.agent))
@@ -84,29 +92,47 @@ async def drift(call: Call) -> results.DriftReport:
     return results.DriftReport(agents=tuple(agents), unreadable=tuple(unreadable))
 
 
-def _one_per_process(services: Services) -> list[Peer]:
-    return list({(peer.pin.pid, peer.claim): peer for peer in services.peers}.values())
+def _processes(services: Services) -> list[list[Peer]]:
+    """The connections of each process and claim, by pid."""
+    found: dict[tuple[int, str], list[Peer]] = {}
+    for peer in services.peers:
+        found.setdefault((peer.pin.pid, peer.claim or ""), []).append(peer)
+    return [found[key] for key in sorted(found)]
 
 
-async def _connected(services: Services, peer: Peer) -> results.AgentDrift:
+async def _connected(services: Services, peers: list[Peer]) -> results.Connected:
+    peer = peers[-1]
     pin = peer.pin
     facts = await services.observer.observe(pin, frozenset({pin.sender}), peer.claim)
     principal = posture.decide(facts, peer.claim, rfc3339(services.now_ms()))
     decoration = await trio.to_thread.run_sync(decorate, pin.pid, limiter=_decorations)
     started = decoration.started_unix_s
+    return results.Connected(
+        pid=pin.pid,
+        uid=pin.uid,
+        unit=_unit_name(facts.process),
+        command=decoration.command,
+        since=None if started is None else rfc3339(int(started * 1000)),
+        connections=len(peers),
+        principal=principal,
+    )
+
+
+def _as_drift(seen: results.Connected) -> results.AgentDrift:
+    principal = seen.principal
     return results.AgentDrift(
         agent=principal.agent,
-        uid=pin.uid,
+        uid=seen.uid,
         account=principal.account,
-        unit=_unit_name(facts.process),
+        unit=seen.unit,
         mode=None if principal.mode is None else principal.mode.value,
         expected_account=None if principal.expected is None else principal.expected.account,
         posture=principal.posture.value,
         drift=principal.drift,
         connected=True,
-        pid=pin.pid,
-        command=decoration.command,
-        since=None if started is None else rfc3339(int(started * 1000)),
+        pid=seen.pid,
+        command=seen.command,
+        since=seen.since,
     )
 
 

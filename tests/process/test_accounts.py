@@ -1,6 +1,7 @@
 """Several real accounts against one unprivileged daemon: who each request is, and who may read what."""
 
 import json
+import os
 import shutil
 import socket
 import subprocess
@@ -103,6 +104,29 @@ def test_resident_under_a_persons_account_is_drifted(daemon: Daemon, people: dic
     assert principal["expected"] == {"uid": people["annie"].uid, "account": people["annie"].name}
     assert "account_mismatch" in [drift["kind"] for drift in principal["drift"]]
     assert people["annie"].name in principal["text"]
+
+
+def test_administrators_see_all_principals(daemon: Daemon, people: dict[str, Account]) -> None:
+    """Each connected process once, with its principal as it is now; nobody else may ask."""
+    with (
+        agent(people["annie"], daemon.socket) as annie,
+        agent(people["casey"], daemon.socket) as kitty,
+        daemon.connect() as root,
+        daemon.connect() as again,
+    ):
+        kitty.call("session.hello", {"agent": "kitty"})
+        again.call("session.hello", {})
+        annie.call("session.hello", {})
+        data = root.call("node.principals", {})["data"]
+        seen = {(one["pid"], one["uid"]): (one["principal"]["posture"], one["connections"]) for one in data}
+        assert seen == {
+            (annie.process.pid, people["annie"].uid): ("resident", 1),
+            (kitty.process.pid, people["casey"].uid): ("borrowed", 1),
+            (os.getpid(), 0): ("privileged", 2),
+        }
+        with pytest.raises(Fault) as caught:
+            annie.call("node.principals", {})
+        assert caught.value.code == "not_administrator"
 
 
 def test_a_claim_gives_nothing(daemon: Daemon, people: dict[str, Account]) -> None:
