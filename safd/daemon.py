@@ -15,15 +15,17 @@ from functools import partial
 import trio
 
 from safd.live.feed import Feed
+from safd.live.postures import AS_ADMITTED, Change, Postures
 from safd.live.turns import TurnWatch
 from safd.methods.app import App
-from safd.methods.context import Services
+from safd.methods.context import Peer, Services
 from safd.methods.projections import Projections
 from safd.methods.subscription import row_event
 from safd.methods.turns import resume_watches
 from safd.model.ids import ConversationId
 from safd.model.moments import rfc3339
-from safd.node import systemd
+from safd.model.principals import Principal
+from safd.node import journal, systemd
 from safd.node.identity import read_node
 from safd.node.kernel import Kernel
 from safd.node.observe import Observer
@@ -52,6 +54,15 @@ async def run(settings: Settings, passed: socket.socket | None = None) -> None:
             for row in rows:
                 feed.publish(conversation, row_event(row))
 
+    postures = Postures()
+
+    def observed(peer: Peer, principal: Principal) -> None:
+        metrics.principal(principal)
+        change = postures.seen(peer, principal)
+        if change is not None:
+            metrics.changed(principal.posture)
+            _tell(change, peer)
+
     with _listening(settings, passed, kernel) as sock:
         async with (
             open_store(
@@ -79,7 +90,8 @@ async def run(settings: Settings, passed: socket.socket | None = None) -> None:
                 random=os.urandom,
                 started_at=rfc3339(unix_ms()),
                 pid=os.getpid(),
-                observe_posture=metrics.posture,
+                observed=observed,
+                ended=postures.forget,
                 count_appended=metrics.appended,
             )
             await resume_watches(services)
@@ -91,6 +103,28 @@ async def run(settings: Settings, passed: socket.socket | None = None) -> None:
                 await anext(aiter(stops))
             systemd.notify("STOPPING=1")
             nursery.cancel_scope.cancel()
+
+
+def _tell(change: Change, peer: Peer) -> None:
+    """One line in the journal, with a field for each thing that one searches by."""
+    principal = change.principal
+    agent, account = principal.agent or "no agent", principal.account or f"uid {principal.uid}"
+    was = "first seen" if change.before is None else f"was {change.before.value}"
+    kinds = [one.kind.value for one in principal.drift]
+    journal.tell(
+        f"{agent} as {account} is {principal.posture.value} ({was})" + (f": {', '.join(kinds)}" if kinds else ""),
+        {
+            "SAFD_EVENT": "posture",
+            "SAFD_AGENT": principal.agent or "",
+            "SAFD_ACCOUNT": principal.account or "",
+            "SAFD_UID": "" if principal.uid is None else str(principal.uid),
+            "SAFD_PID": str(peer.pin.pid),
+            "SAFD_POSTURE": principal.posture.value,
+            "SAFD_POSTURE_BEFORE": "" if change.before is None else change.before.value,
+            "SAFD_DRIFT": " ".join(kinds),
+        },
+        priority=5 if principal.posture in AS_ADMITTED else 4,
+    )
 
 
 @contextmanager

@@ -20,7 +20,8 @@ from safd.live.feed import Feed
 from safd.methods.context import Peer
 from safd.methods.subscription import Subscription
 from safd.model.errors import NotAdministrator, NotReader, SafError
-from safd.model.ids import ConversationId, Seq
+from safd.model.ids import ConversationId, Seq, Uid
+from safd.model.principals import Drift, DriftKind, Node, Pin, Posture, Principal, Strength
 from safd.node.peer import Kernel, PeerPin, pin_peer, prepare_listener
 from safd.principal.facts import Sender
 from safd.serve.connection import Connection
@@ -135,6 +136,23 @@ class FakeApp:
 
     def publish(self, seq: int | None, data: bytes = b"{}", name: str = "user_message") -> None:
         self.feed.publish(HERE, LiveEvent(name, seq, data))
+
+
+def principal(posture: Posture, *kinds: DriftKind, agent: str | None = "hermes", uid: int = 1000) -> Principal:
+    """What might have been decided about somebody."""
+    return Principal(
+        agent=agent,
+        posture=posture,
+        mode=None,
+        uid=Uid(uid),
+        account="annie",
+        expected=None,
+        node=Node(id="0" * 32, name="n"),
+        drift=tuple(Drift(kind=kind, expected="", seen="", strength=Strength.KERNEL, advice="") for kind in kinds),
+        pin=Pin.PEERPIDFD,
+        text="",
+        observed_at="",
+    )
 
 
 def room_of(app: FakeApp, limits: Limits | None = None) -> Room:

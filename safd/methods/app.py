@@ -31,6 +31,7 @@ class App:
 
     def disconnected(self, peer: Peer) -> None:
         self.services.peers.discard(peer)
+        self.services.ended(peer)
 
     async def may_administer(self, peer: Peer, senders: frozenset[Sender]) -> None:
         """Returns for administrators. Raises NotAdministrator, or what an unfit caller is refused with."""

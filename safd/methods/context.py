@@ -10,7 +10,7 @@ from safd.methods.projections import Projections
 from safd.methods.subscription import Subscription
 from safd.model.ids import Uid
 from safd.model.messages import Writer
-from safd.model.principals import Node, Posture, Principal
+from safd.model.principals import Node, Principal
 from safd.node.kernel import Kernel
 from safd.node.observe import Observer
 from safd.node.peer import PeerPin
@@ -46,7 +46,10 @@ class Services:
     started_at: str
     pid: int
     peers: set[Peer] = attrs.field(factory=set[Peer])
-    observe_posture: Callable[[Posture], None]
+    observed: Callable[[Peer, Principal], None]
+    """Told of each decision, for the numbers and the journal."""
+    ended: Callable[[Peer], None]
+    """Told of each connection's end."""
     count_appended: Callable[[int], None]
 
 

@@ -28,7 +28,7 @@ async def observed(services: Services, peer: Peer, senders: frozenset[Sender], c
     """Who is calling, now. Raises PrincipalInconsistent, PrincipalForeign, PrincipalUnresolvable."""
     facts = await services.observer.observe(peer.pin, senders, claim)
     principal = posture.decide(facts, claim, rfc3339(services.now_ms()))
-    services.observe_posture(principal.posture)
+    services.observed(peer, principal)
     if principal.posture in posture.REFUSED:
         raise posture.refusal(principal)
     return Call(services=services, peer=peer, senders=senders, gids=facts.gids(), principal=principal, claim=claim)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from safd.model.principals import Posture, Principal
+
 if TYPE_CHECKING:
     from prometheus_client import Metric
 
@@ -50,6 +52,8 @@ class Metrics:
     requests: Counter[tuple[str, str]] = attrs.field(factory=Counter[tuple[str, str]])
     latencies: dict[str, Latency] = attrs.field(factory=dict[str, Latency])
     postures: Counter[str] = attrs.field(factory=Counter[str])
+    drift: Counter[str] = attrs.field(factory=Counter[str])
+    changes: Counter[str] = attrs.field(factory=Counter[str])
     messages: int = 0
     connections: int = 0
     followers: int = 0
@@ -63,8 +67,13 @@ class Metrics:
             latency = self.latencies[method] = Latency()
         latency.add(seconds)
 
-    def posture(self, posture: str) -> None:
-        self.postures[posture] += 1
+    def principal(self, principal: Principal) -> None:
+        self.postures[principal.posture] += 1
+        for one in principal.drift:
+            self.drift[one.kind] += 1
+
+    def changed(self, posture: Posture) -> None:
+        self.changes[posture] += 1
 
     def appended(self, messages: int) -> None:
         self.messages += messages
@@ -97,10 +106,20 @@ class _Snapshot:
         postures = CounterMetricFamily("safd_principals", "Principals decided.", labels=["posture"])
         for posture, count in found.postures.items():
             postures.add_metric([posture], count)
+        drift = CounterMetricFamily("safd_drift", "Principals decided with this kind of drift.", labels=["kind"])
+        for kind, count in found.drift.items():
+            drift.add_metric([kind], count)
+        changes = CounterMetricFamily(
+            "safd_posture_changes", "Connections that were seen as something else.", labels=["posture"]
+        )
+        for posture, count in found.changes.items():
+            changes.add_metric([posture], count)
         return (
             requests,
             seconds,
             postures,
+            drift,
+            changes,
             CounterMetricFamily("safd_messages_appended", "Messages acknowledged.", value=found.messages),
             CounterMetricFamily("safd_connections_accepted", "Connections accepted.", value=found.accepted),
             CounterMetricFamily("safd_connections_turned_away", "Connections above a limit.", value=found.turned_away),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 UNITS = Path(__file__).parents[2] / "systemd"
-SYSTEM = ("safd.service", "safd.socket", "saf-agent@annie.service")
+SYSTEM = ("safd.service", "safd.socket", "saf-agent@annie.service", "saf-drift.service", "saf-drift.timer")
 USER = ("safd.service", "safd.socket", "saf-agent@kitty.service")
 
 analyze = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
@@ -26,13 +26,24 @@ def tree(tmp_path: Path) -> Path:
     """A root with the targets and slices that units name, and stubs of the programs that they start."""
     installed = tmp_path / "etc/systemd/system"
     installed.mkdir(parents=True)
-    for target in ("basic", "sockets", "multi-user", "default", "sysinit", "shutdown", "nss-user-lookup"):
+    for target in (
+        "basic",
+        "sockets",
+        "multi-user",
+        "default",
+        "timers",
+        "time-sync",
+        "time-set",
+        "sysinit",
+        "shutdown",
+        "nss-user-lookup",
+    ):
         (installed / f"{target}.target").write_text("[Unit]\nDescription=stub\n")
     for slices in ("-.slice", "system.slice", "app.slice", "system-saf\\x2dagent.slice"):
         (installed / slices).write_text("[Unit]\nDescription=stub\n")
-    for program in ("opt/safd/bin/safd", "opt/saf-agents/annie/run", "opt/saf-agents/kitty/run"):
+    for program in ("opt/safd/bin/safd", "opt/safd/bin/saf", "opt/saf-agents/annie/run", "opt/saf-agents/kitty/run"):
         path = tmp_path / program
-        path.parent.mkdir(parents=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("#!/bin/sh\n")
         path.chmod(0o755)
     return tmp_path

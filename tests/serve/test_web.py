@@ -11,8 +11,9 @@ import trio.testing
 
 from safd.api import params
 from safd.api.sse import Parser, ServerEvent
+from safd.model.principals import DriftKind, Posture
 from safd.settings import Limits
-from tests.fakes import HERE, FakeApp, Talk, room_of, talking
+from tests.fakes import HERE, FakeApp, Talk, principal, room_of, talking
 
 HOST = b"Host: localhost\r\n"
 SMALL = Limits(request_bytes=100_000, buffered_bytes_per_uid=150_000)
@@ -387,7 +388,9 @@ async def test_metrics_are_for_administrators() -> None:
     """Numbers name methods, codes and postures; only administrators read them."""
     app = FakeApp()
     room = room_of(app)
-    room.dispatch.metrics.posture("resident")
+    room.dispatch.metrics.principal(principal(Posture.RESIDENT))
+    room.dispatch.metrics.principal(principal(Posture.DRIFTED, DriftKind.TRACED))
+    room.dispatch.metrics.changed(Posture.DRIFTED)
     room.dispatch.metrics.appended(3)
     async with talking(app, room=room) as talk:
         await talk.send(get("/v1/principal") + get("/v1/principal?x=1") + get("/nowhere") + get("/metrics"))
@@ -402,6 +405,8 @@ async def test_metrics_are_for_administrators() -> None:
             b'safd_request_seconds_count{method="principal.observe"} 2.0',
             b'safd_request_seconds_bucket{le="+Inf",method="principal.observe"} 2.0',
             b'safd_principals_total{posture="resident"} 1.0',
+            b'safd_drift_total{kind="traced"} 1.0',
+            b'safd_posture_changes_total{posture="drifted"} 1.0',
             b"safd_messages_appended_total 3.0",
         ):
             assert line in body.splitlines()

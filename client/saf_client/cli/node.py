@@ -1,11 +1,17 @@
 """`saf whoami`, `drift`, `status`: who is speaking, and how this node is."""
 
+import sys
+import time
+from datetime import datetime
+from typing import NoReturn
+
 import click
 
 from saf_client import discovery, wire
 from saf_client.cli.app import DRIFT_FOUND
 from saf_client.cli.asked import Asked, with_asked
 from saf_client.cli.printing import counted, heading, print_json, print_pairs, print_table, print_text
+from saf_client.sync import Client
 from safd.api.results import AgentDrift, DriftReport
 from safd.model.principals import Drift, Posture, Principal
 
@@ -61,16 +67,69 @@ def print_drift(drift: tuple[Drift, ...]) -> None:
 
 
 @click.command("drift")
+@click.option("--watch", is_flag=True, help="Go on, and show it again whenever it changed.")
+@click.option(
+    "--every",
+    metavar="SECONDS",
+    type=click.FloatRange(0.1, 3600),
+    default=2.0,
+    show_default=True,
+    help="With --watch or --lasting: how often to look.",
+)
+@click.option(
+    "--lasting",
+    metavar="SECONDS",
+    type=click.FloatRange(0, 86400),
+    help="Drift counts only if it is there all the time for so long.",
+)
 @with_asked
-def drift_command(asked: Asked) -> int | None:
+def drift_command(asked: Asked, *, watch: bool, every: float, lasting: float | None) -> int | None:
     """Every connected agent and every admission, with posture and drift; exits with 4 where there is drift."""
+    if watch and lasting is not None:
+        raise click.UsageError("--watch goes on until it is interrupted, --lasting ends: one of them.")
     with asked.connect() as client:
         report = client.drift()
-    if asked.as_json:
+        if watch:
+            _watch(client, report, every, as_json=asked.as_json)
+        drifts = _drifts(report)
+        until = time.monotonic() + (lasting or 0)
+        while drifts and time.monotonic() < until:
+            time.sleep(min(every, max(0.0, until - time.monotonic())))
+            report = client.drift()
+            drifts &= _drifts(report)
+    _show(report, as_json=asked.as_json)
+    return DRIFT_FOUND if drifts else None
+
+
+def _watch(client: Client, report: DriftReport, every: float, *, as_json: bool) -> NoReturn:
+    """Until interrupted. What changes at each look, such as clocks, is not in a report."""
+    while True:
+        _show(report, as_json=as_json)
+        sys.stdout.flush()
+        before = report
+        while report == before:
+            time.sleep(every)
+            report = client.drift()
+        if not as_json:
+            heading(f"{datetime.now().astimezone():%Y-%m-%d %H:%M:%S}")
+
+
+def _show(report: DriftReport, *, as_json: bool) -> None:
+    if as_json:
         print_json(wire.render_result(report))
     else:
         _print_report(report)
-    return DRIFT_FOUND if report.unreadable or any(map(_has_drift, report.agents)) else None
+
+
+def _drifts(report: DriftReport) -> set[tuple[object, ...]]:
+    """What is not as it was admitted: who, as whom, and why; files that admit nobody too."""
+    found: set[tuple[object, ...]] = {
+        (one.agent, one.uid, one.posture, tuple(drift.kind for drift in one.drift))
+        for one in report.agents
+        if _has_drift(one)
+    }
+    found.update((one.path, one.reason) for one in report.unreadable)
+    return found
 
 
 def _has_drift(agent: AgentDrift) -> bool:

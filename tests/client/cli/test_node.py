@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 
@@ -52,6 +53,42 @@ def test_drift(saf: Saf) -> None:
         assert len(report.json["unreadable"]) == 1
     finally:
         broken.unlink()
+
+
+@pytest.mark.root
+def test_drift_that_lasts(saf: Saf) -> None:
+    """Drift that goes away meanwhile is none; drift that stays is; the two ways of going on exclude each other."""
+    broken = saf.daemon.admissions / "4242.toml"
+    broken.write_text("uid = 4243\n", encoding="ascii")
+    try:
+        assert saf("drift", "--lasting", "0.3", "--every", "0.1").code == 4
+        with subprocess.Popen(
+            saf.command("drift", "--lasting", "60", "--every", "0.1"), stdout=subprocess.PIPE, env=saf.environment()
+        ) as made:
+            broken.unlink()
+            assert made.wait(30) == 0
+    finally:
+        broken.unlink(missing_ok=True)
+    assert saf("drift", "--watch", "--lasting", "1").code == 2
+    assert saf("drift", "--every", "0").code == 2
+
+
+@pytest.mark.root
+def test_drift_is_watched(saf: Saf) -> None:
+    """The report comes again when it changed, a line each as JSON, until one is interrupted."""
+    broken = saf.daemon.admissions / "4242.toml"
+    with subprocess.Popen(
+        saf.command("--json", "drift", "--watch", "--every", "0.1"), stdout=subprocess.PIPE, env=saf.environment()
+    ) as made:
+        assert made.stdout is not None
+        assert json.loads(made.stdout.readline())["unreadable"] == []
+        broken.write_text("uid = 4243\n", encoding="ascii")
+        try:
+            assert [one["path"] for one in json.loads(made.stdout.readline())["unreadable"]] == [str(broken)]
+        finally:
+            broken.unlink()
+        made.send_signal(signal.SIGINT)
+        assert made.wait(30) == 130
 
 
 def test_demo_as_json() -> None:
