@@ -46,6 +46,13 @@ exec systemd-nspawn --directory="$WORK/root" --boot --register=no --keep-unit --
   --notify-ready=yes --console=pipe --private-network --link-journal=no --resolv-conf=off --timezone=off \
   --kill-signal=SIGRTMIN+4 "$@" systemd.unit=safd-test.target < /dev/null
 """
+TRIAL = """
+mount -t tmpfs tmpfs /mnt
+mkdir /mnt/upper /mnt/work /mnt/root
+mount -t overlay overlay -o lowerdir=/,upperdir=/mnt/upper,workdir=/mnt/work /mnt/root
+mkdir /mnt/cgroup
+mount -t cgroup2 cgroup2 /mnt/cgroup
+"""
 # not multi-user.target: what the machine has enabled stays off
 TARGET = """[Unit]
 Requires=basic.target
@@ -60,7 +67,12 @@ def unfit() -> str | None:
     if os.geteuid() != 0:
         return "needs root: a container is booted"
     missing = [program for program in PROGRAMS if shutil.which(program) is None]
-    return f"needs {', '.join(missing)}" if missing else None
+    if missing:
+        return f"needs {', '.join(missing)}"
+    tried = subprocess.run(
+        ["unshare", "--mount", "--propagation", "private", "bash", "-ec", TRIAL], capture_output=True, check=False
+    )
+    return f"needs an overlay and cgroups of its own: {tried.stderr.decode()}" if tried.returncode else None
 
 
 @attrs.frozen(kw_only=True)
