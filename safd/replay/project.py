@@ -18,8 +18,9 @@ from safd.model.projections import Capabilities, PrefixBreak, Repair, RepairKind
 from safd.replay.assembly import Assembly, Finished
 from safd.replay.callids import CallIds
 from safd.replay.history import History, marked
+from safd.replay.notes import Notes, Request
 from safd.replay.rounds import Binder, Round, Unit
-from safd.replay.shaping import Request, Shaper
+from safd.replay.shaping import Shaper
 from safd.replay.sight import Sight, sight
 from safd.replay.targets import anthropic, openai_chat
 from safd.replay.unicode import carried
@@ -101,9 +102,9 @@ class Projection:
             assembly=Assembly(room),
         )
         if seen.summary is not None:
-            shaper = Shaper(request, None, running=False, careful=True)
-            for shape in shaper.summary(seen.summary):
-                projection._freeze(room.spell(shape), None, shaper.repairs)
+            notes = Notes(request, None, careful=True)
+            for shape in Shaper(notes, running=False).summary(seen.summary):
+                projection._freeze(room.spell(shape), None, notes.repairs)
         return projection
 
     def extend(self, messages: Sequence[StoredMessage]) -> None:
@@ -160,9 +161,9 @@ class Projection:
 
     def _lead(self, unit: Unit) -> None:
         """A system message before everything else belongs to the system part, also where it is out of sight."""
-        shaper = Shaper(self._request, unit.stored.id, running=False, careful=True)
-        self._system += shaper.leading(unit)
-        self._system_repairs += shaper.repairs
+        notes = Notes(self._request, unit.stored.id, careful=True)
+        self._system += Shaper(notes, running=False).leading(unit)
+        self._system_repairs += notes.repairs
 
     def _freeze(self, spelled: list[Spelled], message_id: MessageId | None, repairs: list[Repair]) -> None:
         # where neighbours merge, pushing finishes the message before, to which these repairs do not belong
@@ -188,9 +189,9 @@ class Projection:
         return entry.spelled
 
     def _shaped(self, unit: Unit, *, running: bool, careful: bool) -> tuple[list[Spelled], list[Repair]]:
-        shaper = Shaper(self._request, unit.stored.id, running=running, careful=careful)
+        notes = Notes(self._request, unit.stored.id, careful)
         spell = self._room.spell
-        return [each for shape in shaper.unit(unit) for each in spell(shape)], shaper.repairs
+        return [each for shape in Shaper(notes, running).unit(unit) for each in spell(shape)], notes.repairs
 
     # --- what an append may still change
 
