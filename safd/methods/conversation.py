@@ -9,12 +9,17 @@ from safd.model.errors import ValueNotAllowed
 from safd.store.port import Draft
 
 TITLE_LIMIT = 1000
+METADATA_LIMIT = 64 * 1024
+"""A list holds hundreds of conversations with their metadata: what is large belongs into messages."""
 LIST_LIMIT = 500
 
 
 async def create(call: Call, asked: params.Create) -> results.OneConversation:
     if asked.title is not None and len(asked.title) > TITLE_LIMIT:
         raise ValueNotAllowed(path="title", expected=f"at most {TITLE_LIMIT} characters", seen=f"{len(asked.title)}")
+    if asked.metadata is not None and len(asked.metadata) > METADATA_LIMIT:
+        expected = f"at most {METADATA_LIMIT} characters of JSON"
+        raise ValueNotAllowed(path="metadata", expected=expected, seen=f"{len(asked.metadata)}")
     made = await call.services.store.create(
         Draft(
             agent=asked.agent if asked.agent is not None else call.principal.agent,

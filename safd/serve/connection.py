@@ -35,8 +35,8 @@ class Connection:
         try:
             with self._scope:
                 await self._serve()
-        except PeerGone:
-            pass
+        except* PeerGone:
+            pass  # alone, or out of a nursery together with a follower's
         finally:
             self.link.share.release()
             for subscription in self.peer.subscriptions.values():

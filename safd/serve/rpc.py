@@ -17,7 +17,7 @@ from safd.model.failures import Stopping
 from safd.principal.facts import Sender
 from safd.serve.dispatch import Failed, Outcome
 from safd.serve.following import follow
-from safd.serve.intake import Intake
+from safd.serve.intake import Intake, Share
 from safd.serve.link import THREAD_FROM_BYTES, Link, Room
 from safd.serve.outgoing import PeerGone
 
@@ -163,11 +163,12 @@ class LineFace:
 
         metrics = self.room.dispatch.metrics
         metrics.followers += 1
+        share = Share(self.room.budget, self.peer.pin.uid)
         try:
             with scope:
                 outgoing, heartbeat_s = self.link.outgoing, self.room.limits.heartbeat_s
                 failed = await self.room.dispatch.watched(
-                    "a subscription", follow(subscription, outgoing, heartbeat_s, frame, None)
+                    "a subscription", follow(subscription, outgoing, share, heartbeat_s, frame, None)
                 )
                 if failed is not None:
                     await outgoing.send(lines.render_end(name, failed.error))
@@ -175,6 +176,7 @@ class LineFace:
             nursery.cancel_scope.cancel()
         finally:
             metrics.followers -= 1
+            share.release()
             subscription.close()
             del self._scopes[name]
             self.peer.subscriptions.pop(name, None)

@@ -20,7 +20,7 @@ from safd.serve import http
 from safd.serve.dispatch import Failed, Outcome
 from safd.serve.following import follow
 from safd.serve.http import Asked, Face, GoOn, Page, Refused, Wanted
-from safd.serve.intake import Intake
+from safd.serve.intake import Intake, Share
 from safd.serve.link import RECEIVE_BYTES, THREAD_FROM_BYTES, Link, Room
 from safd.serve.outgoing import PeerGone
 
@@ -184,6 +184,7 @@ class WebFace:
 
     async def _tell(self, subscription: Subscription) -> None:
         outgoing = self.link.outgoing
+        share = Share(self.room.budget, self.peer.pin.uid)
 
         def frame(event: LiveEvent) -> bytes:
             return self.face.stream(sse.render_event(event))
@@ -193,13 +194,15 @@ class WebFace:
             beat = self.face.stream(sse.HEARTBEAT)
             heartbeat_s = self.room.limits.heartbeat_s
             failed = await self.room.dispatch.watched(
-                "an event stream", follow(subscription, outgoing, heartbeat_s, frame, beat)
+                "an event stream", follow(subscription, outgoing, share, heartbeat_s, frame, beat)
             )
             if failed is not None:
                 last = self.face.stream(sse.render_error(http.problem(failed.error)))
                 await outgoing.send(b"".join((last, *self.face.end_stream())))
         except PeerGone:
             return
+        finally:
+            share.release()
 
     async def _wait_for_end(self, scope: trio.CancelScope) -> None:
         """The reader of a stream has nothing more to say; when it hangs up, the stream ends."""

@@ -14,8 +14,8 @@ from typing import cast
 import attrs
 import msgspec
 
-from safd.model import chain
-from safd.model.errors import Malformed
+from safd.model import chain, spans
+from safd.model.errors import FieldMissing, Malformed
 from safd.model.ids import ConversationId
 from safd.model.spans import JsonObject
 from safd.store import files, marktext, rows, schema
@@ -221,12 +221,29 @@ def _message(seq: int, row: Columns | str, before: str | None) -> tuple[str | No
     if chain.message_hash(text) != hash_:
         return "its text is not the text that was stored", True, hash_
     try:
-        named = _decode_head(text)
-    except msgspec.MsgspecError as error:
+        named, number, link = _named(text)
+    except Malformed as error:
         return f"its text is not a stored message: {error}", True, hash_
-    if (named.seq, named.id) != (seq, id_):
-        return f"here stands message {named.seq}, {named.id}", True, None
-    return None, before is None or named.prev_hash == before, hash_
+    if (number, named) != (seq, id_):
+        return f"here stands message {number}, {named}", True, None
+    return None, before is None or link == before, hash_
+
+
+def _named(text: bytes) -> tuple[object, object, object]:
+    """What a stored message says of itself: its id, seq and the hash before it. Raises Malformed."""
+    try:
+        found = _decode_head(text)
+    except msgspec.MsgspecError:  # also an escaped lone surrogate, which that decoder does not pass over
+        members = spans.members(spans.whole(spans.decode_utf8(text, "")))
+        id_, seq, link = (spans.value(_needed(members, name)) for name in ("id", "seq", "prev_hash"))
+        return id_, seq, link
+    return found.id, found.seq, found.prev_hash
+
+
+def _needed(members: dict[str, spans.Span], name: str) -> spans.Span:
+    if name not in members:
+        raise FieldMissing(path=name)
+    return members[name]
 
 
 def _beyond(connection: sqlite3.Connection, head: Head) -> list[Damage]:
@@ -262,7 +279,7 @@ def _mark(row: Columns | str | None, before: str | None) -> tuple[str | None, st
         return "its text is not the text that was stored", hash_
     try:
         mark, link = marktext.parse(text), marktext.prev_hash(text)
-    except (Malformed, msgspec.MsgspecError) as error:
+    except Malformed as error:
         return f"its text is not a stored mark: {error}", hash_
     if mark.id != id_:
         return f"here stands {mark.id}", None

@@ -4,8 +4,9 @@ import errno
 import fcntl
 import os
 import sqlite3
+import stat
 from collections.abc import Generator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from safd.model.errors import SafError
@@ -26,6 +27,7 @@ def locked(path: Path) -> Generator[None, None, None]:
 
     Raises StoreLocked, StoreFailed, DiskFull.
     """
+    refuse_odd(path)
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = private(Path(f"{path}.lock"))
@@ -42,8 +44,42 @@ def locked(path: Path) -> Generator[None, None, None]:
         os.close(lock)
 
 
+def refuse_odd(path: Path) -> None:
+    """Raises StoreFailed where no store can lie at `path`, before anything there is touched.
+
+    One name, because the lock goes by the name; a regular file, because a device would be made private as well.
+    """
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise translate_os(error, path) from error
+    if stat.S_ISLNK(found.st_mode):
+        raise StoreFailed(path=str(path), reason="it is a link; name the file that it leads to")
+    if not stat.S_ISREG(found.st_mode):
+        raise StoreFailed(path=str(path), reason="it is no regular file")
+    if found.st_nlink != 1:
+        raise StoreFailed(path=str(path), reason=f"it has {found.st_nlink} names, and a store has one")
+
+
+def identity(path: Path) -> tuple[int, int]:
+    """Which file this is, whatever it is called."""
+    found = path.stat()
+    return found.st_dev, found.st_ino
+
+
+def keep_private(path: Path) -> None:
+    """A store that is known for one of ours, and its log, are for their owner only, whatever they were before."""
+    for suffix in ("", "-wal", "-shm"):
+        with suppress(FileNotFoundError):
+            Path(f"{path}{suffix}").chmod(0o600)
+
+
 def create(path: Path) -> None:
     """Make the store's file where it is missing, for its owner only. SQLite gives its log the same mode."""
+    if path.exists():
+        return
     try:
         descriptor = private(path)
         try:

@@ -27,7 +27,7 @@ from safd.model.errors import (
     TurnMissing,
     TurnMoveRefused,
 )
-from safd.model.failures import RowUnreadable
+from safd.model.failures import RowUnreadable, StoreFailed
 from safd.model.ids import ConversationId, MarkId, MessageId, Seq, TurnId
 from safd.model.marks import Cleared, Compacted, Mark, Restored
 from safd.model.messages import Writer
@@ -66,6 +66,7 @@ class Ledger:
     path: Path
     clock: Callable[[], int]
     random: Callable[[int], bytes]
+    identity: tuple[int, int]
     _now_ms: int = 0
     _now: str = ""
     _kept: OrderedDict[ConversationId, Head] = attrs.field(factory=OrderedDict[ConversationId, Head])
@@ -76,10 +77,21 @@ class Ledger:
     # --- the transaction
 
     def begin(self) -> None:
-        """One moment holds for the whole transaction."""
+        """One moment holds for the whole transaction. Raises StoreFailed where nobody would find what is written."""
+        self._must_be_there()
         self._now_ms = self.clock()
         self._now = rfc3339(self._now_ms)
         self.connection.execute("BEGIN IMMEDIATE")
+
+    def _must_be_there(self) -> None:
+        """A file that was removed or replaced goes on taking commits, which end with the process."""
+        try:
+            there = files.identity(self.path) == self.identity
+        except OSError:
+            there = False
+        if not there:
+            reason = "the file that was opened is not there any more; restart safd on the one that is"
+            raise StoreFailed(path=str(self.path), reason=reason)
 
     def settle(self) -> tuple[Numbered, ...]:
         """Write the heads that moved, and commit: after this the batch is on disk. Gives what moved."""
@@ -270,6 +282,8 @@ class Ledger:
 
     def mark(self, conversation: ConversationId, writer: Writer, draft: MarkDraft) -> Mark:
         head = self._head(conversation)
+        if head.archived_at is not None:
+            raise ConversationArchived(conversation=head.id)
         made = self._drafted(head, writer, draft)
         text = marktext.render(made, head.mark_hash)
         hash_ = chain.message_hash(text)
@@ -399,4 +413,4 @@ def _digest(parts: Iterable[str]) -> bytes:
 
 def open_ledger(path: Path, clock: Callable[[], int], random: Callable[[int], bytes]) -> Ledger:
     """Connect for writing. Raises what SQLite raises."""
-    return Ledger(files.connect_writer(path), path, clock, random)
+    return Ledger(files.connect_writer(path), path, clock, random, files.identity(path))

@@ -3,8 +3,6 @@
 import hashlib
 from typing import assert_never, cast
 
-import msgspec
-
 from safd.model import codec, spans
 from safd.model.errors import FieldMissing, FieldType, ValueNotAllowed
 from safd.model.ids import ConversationId, MarkId, MessageId, Seq, Uid
@@ -68,16 +66,10 @@ def parse(text: bytes) -> Mark:
             raise ValueNotAllowed(path="kind", expected=f"one of {', '.join(KINDS)}", seen=repr(kind[:80]))
 
 
-class _Link(msgspec.Struct):
-    prev_hash: str
-
-
-_decode_link = msgspec.json.Decoder(_Link).decode
-
-
 def prev_hash(text: bytes) -> str:
-    """The hash that a text which `parse` took names as the one before it. Raises msgspec.MsgspecError."""
-    return _decode_link(text).prev_hash
+    """The hash that a text which `parse` took names as the one before it. Raises Malformed."""
+    span = spans.trusted(text.decode("utf-8"))
+    return _str(span, spans.members(span), "prev_hash")
 
 
 def _body(mark: Mark) -> tuple[str, JsonObject]:

@@ -13,6 +13,7 @@ from typing import TypeVar, cast
 import attrs
 import trio
 
+from safd.model.chain import message_hash
 from safd.model.errors import ConversationMissing, Malformed
 from safd.model.failures import RowUnreadable, StoreFailed
 from safd.model.ids import ConversationId, MessageId, Seq, Uid
@@ -115,15 +116,15 @@ def _scan(
     size = 0
     with closing(
         connection.execute(
-            f"SELECT number - ?, id, text FROM messages WHERE number BETWEEN ? AND ? ORDER BY number {order}",  # noqa: S608 -- a constant
+            f"SELECT number - ?, id, hash, text FROM messages WHERE number BETWEEN ? AND ? ORDER BY number {order}",  # noqa: S608 -- a constant
             (base, base | first, base | last),
         )
     ) as cursor:
-        for seq, id_, text in cursor:
+        for seq, id_, hash_, text in cursor:
             if seq != due:
                 found.extend(map(_absent, range(due, seq, step)))
             due = seq + step
-            row = _row(seq, id_, text)
+            row = _row(seq, id_, hash_, text)
             found.append(row)
             if type(row) is Row:
                 size += len(text)
@@ -135,7 +136,9 @@ def _scan(
 
 def _single(connection: sqlite3.Connection, number: int, seq: int) -> AnyRow:
     try:
-        found = rows.fetch(connection, "SELECT id, text FROM messages WHERE number = ?", (number << SEQ_BITS | seq,))
+        found = rows.fetch(
+            connection, "SELECT id, hash, text FROM messages WHERE number = ?", (number << SEQ_BITS | seq,)
+        )
     except sqlite3.DatabaseError as error:
         if files.primary_code(error) not in _DAMAGE:
             raise
@@ -143,10 +146,13 @@ def _single(connection: sqlite3.Connection, number: int, seq: int) -> AnyRow:
     return _absent(seq) if found is None else _row(seq, *found)
 
 
-def _row(seq: int, id_: Column, text: Column) -> AnyRow:
-    if type(text) is bytes and type(id_) is str:
-        return Row(seq=Seq(seq), id=MessageId(id_), text=StoredText(text))
-    return _damaged(seq, "its columns do not hold what was written")
+def _row(seq: int, id_: Column, hash_: Column, text: Column) -> AnyRow:
+    """A text that is not the one that was stored goes to nobody: it might not even be JSON."""
+    if not (type(text) is bytes and type(id_) is str):
+        return _damaged(seq, "its columns do not hold what was written")
+    if message_hash(text) != hash_:
+        return _damaged(seq, "its text is not the text that was stored")
+    return Row(seq=Seq(seq), id=MessageId(id_), text=StoredText(text))
 
 
 def _absent(seq: int) -> DamagedRow:

@@ -10,8 +10,11 @@ from pathlib import Path
 import attrs
 
 from safd.model.failures import StoreFailed, StoreNewer
+from safd.store import files
 
 APPLICATION_ID = 0x73616664
+_MAGIC = b"SQLite format 3\0"
+_HEADER_BYTES = 100  # https://www.sqlite.org/fileformat2.html, section 1.3
 """`safd` in ASCII, in the header of every store: no other program's database is taken for one."""
 
 SEQ_BITS = 32
@@ -66,6 +69,21 @@ MIGRATIONS: tuple[Migration, ...] = (
 )
 
 SCHEMA_VERSION = len(MIGRATIONS)
+
+
+def refuse_others(path: Path) -> None:
+    """Raises StoreFailed where the file at `path` is plainly not a store, before anything beside it is made."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEADER_BYTES)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise files.translate_os(error, path) from error
+    if head and not head.startswith(_MAGIC):
+        raise StoreFailed(path=str(path), reason="it is no database")
+    if head and int.from_bytes(head[68:72], "big") not in (0, APPLICATION_ID):
+        raise StoreFailed(path=str(path), reason="it is a database of another program")
 
 
 def version(connection: sqlite3.Connection, path: Path) -> int:

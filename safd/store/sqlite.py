@@ -47,6 +47,8 @@ async def open_store(
     `clock` (Unix milliseconds) and `random` are called in the writer's thread.
     Raises StoreLocked, StoreNewer, StoreFailed, DiskFull.
     """
+    files.refuse_odd(path)
+    schema.refuse_others(path)
     with files.locked(path):
         files.create(path)
         ledger = await trio.to_thread.run_sync(_open, path, clock, random)
@@ -63,6 +65,7 @@ def _open(path: Path, clock: Callable[[], int], random: Callable[[int], bytes]) 
         ledger = open_ledger(path, clock, random)
         try:
             schema.migrate(ledger.connection, path, rfc3339(clock()))
+            files.keep_private(path)
             files.grow_wal(ledger.connection, path)
         except BaseException:
             ledger.connection.close()

@@ -467,6 +467,8 @@ async def test_an_archived_conversation_takes_nothing_new(tmp_path: Path) -> Non
             await store.append(offer(conversation, said("x")))
         with pytest.raises(ConversationArchived):
             await store.open_turn(turn(conversation), None)
+        with pytest.raises(ConversationArchived):
+            await store.mark(conversation, WRITER, ClearedDraft(cleared=()))
         assert (await store.archive(conversation, archived=False)).archived_at is None
         await store.append(offer(conversation, said("x")))
 

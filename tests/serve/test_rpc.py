@@ -394,6 +394,38 @@ async def test_a_follower_that_hangs_up_is_forgotten() -> None:
 
 
 @pytest.mark.trio
+async def test_a_follower_that_goes_with_bytes_unread() -> None:
+    """Its task and its connection meet the same end at once; neither is a fault of ours."""
+    app = FakeApp()
+    async with talking(app) as talk:
+        await attached(talk)
+        app.publish(1, b'"' + b"x" * 2_000_000 + b'"')
+        await trio.testing.wait_all_tasks_blocked()
+        await talk.send(b'{"half')
+        await trio.testing.wait_all_tasks_blocked()
+        talk.hang_up()
+        await talk.ended.wait()
+        assert app.feed.followers == 0
+
+
+@pytest.mark.trio
+async def test_large_events_that_are_not_read() -> None:
+    """An account whose followers do not read large events gets no more: the subscription ends with the cause."""
+    app = FakeApp()
+    room = room_of(app, Limits(buffered_bytes_per_uid=5_000_000))
+    async with talking(app, room=room) as first, talking(app, room=room) as second:
+        await attached(first)
+        await attached(second)
+        app.publish(1, b'"' + b"x" * 2_000_000 + b'"')
+        await trio.testing.wait_all_tasks_blocked()
+        ended = [line for line in (await first.line(), await second.line()) if "error" in line["params"]]
+        assert [line["params"]["error"]["data"]["code"] for line in ended] == ["buffers_full"]
+        await second.send(hello(2))
+        await first.send(hello(3))
+        assert {(await second.line())["id"], (await first.line())["id"]} == {2, 3}
+
+
+@pytest.mark.trio
 async def test_a_right_that_was_lost(autojump_clock: trio.testing.MockClock) -> None:
     """At a heartbeat the reader is looked at again: the subscription ends with the cause, the connection does not."""
     app = FakeApp()

@@ -8,8 +8,10 @@ import pytest
 import trio
 
 from safd.model import chain
+from safd.model.blocks import Text
 from safd.model.failures import StoreFailed, StoreNewer
 from safd.model.ids import ConversationId, Seq
+from safd.store.backup import backup, restore
 from safd.store.check import ConversationReport, Report, check
 from safd.store.files import PAGE_BYTES
 from safd.store.port import ClearedDraft, CompactedDraft, DamagedRow, Row
@@ -262,3 +264,46 @@ async def test_what_is_no_store_is_not_checked(tmp_path: Path) -> None:
         with pytest.raises(cause):
             _checked(tmp_path / f"{name}.db")
     assert not (tmp_path / "none.db").exists()
+
+
+@pytest.mark.trio
+@pytest.mark.parametrize(
+    "odd",
+    [
+        '{"role":"user","blocks":[{"type":"text","text":"\\ud800"}]}',
+        '{"role":"user","blocks":[],"metadata":{"\\udfff":"\\ud800","n":1.10,"z":"\\u0000"}}',
+        '{"role":"assistant","blocks":[{"type":"tool_use","id":"\\ud800","name":"x","input":{"k":"\\ud800"}}]}',
+    ],
+)
+async def test_what_a_record_may_hold_is_no_damage(tmp_path: Path, odd: str) -> None:
+    """Whatever the door takes verifies: half characters in every place, in messages and in a summary; and restores."""
+    path = tmp_path / "s.db"
+    async with opened(path) as store:
+        conversation = await begun(store)
+        await store.append(offer(conversation, odd, said("after")))
+        await store.mark(conversation, WRITER, CompactedDraft(through_seq=Seq(1), summary=(Text(text="a\ud800b"),)))
+        await store.mark(conversation, WRITER, CompactedDraft(through_seq=Seq(2), summary=(Text(text="b"),)))
+    report = _checked(path)
+    assert report.lines()[:-1] == []
+    assert (report.verified, report.clean) == (2, True)
+    backup(path, tmp_path / "saved.db", lambda done, total: None)
+    assert restore(tmp_path / "saved.db", tmp_path / "again.db", lambda done, total: None).clean
+
+
+@pytest.mark.trio
+@pytest.mark.parametrize(
+    "text",
+    [b"", b"{", b"\x00", b"\xff\xfe", b"not json", b'{"id":"x"}', b"line\nfeed"],
+    ids=["empty", "cut", "NUL", "not UTF-8", "not JSON", "another", "two lines"],
+)
+async def test_a_text_that_was_changed_goes_to_nobody(tmp_path: Path, text: bytes) -> None:
+    """A reader is told that the row is damaged; what lies there is not handed on, and the others come whole."""
+    path = tmp_path / "s.db"
+    conversations = await _made(path)
+    _tamper(path, lambda connection: _change(connection, 5, text, also_hash=False))
+    async with opened(path) as store:
+        page = await whole(store, conversations[1])
+        assert [row.seq for row in page.rows if isinstance(row, DamagedRow)] == [5]
+        assert sum(isinstance(row, Row) for row in page.rows) == COUNT - 1
+        followed = await store.read_after(conversations[1], 0, limit_bytes=1 << 30)
+        assert [row.seq for row in followed if isinstance(row, DamagedRow)] == [5]

@@ -104,6 +104,56 @@ async def test_a_folder_that_cannot_be_made_is_a_typed_failure(tmp_path: Path) -
             pass
 
 
+@pytest.mark.trio
+@pytest.mark.parametrize("kind", ["text", "other database", "device", "folder", "link", "two names"])
+async def test_what_is_not_ours_is_not_touched(tmp_path: Path, kind: str) -> None:
+    """A path that was mistyped is refused as it is: no mode changed, nothing written, nothing made beside it."""
+    path = tmp_path / "x"
+    match kind:
+        case "text":
+            path.write_text("mine")
+        case "other database":
+            with closing(sqlite3.connect(path)) as connection:
+                connection.execute("CREATE TABLE theirs (x)")
+        case "device":
+            os.mkfifo(path)
+        case "folder":
+            path.mkdir()
+        case "link":
+            (tmp_path / "real").write_bytes(b"")
+            path.symlink_to(tmp_path / "real")
+        case _:
+            path.write_bytes(b"")
+            (tmp_path / "other").hardlink_to(path)
+    path.chmod(0o644)
+    before = (path.lstat().st_mode, path.lstat().st_size)
+    with pytest.raises(StoreFailed, match="x"):
+        async with opened(path):
+            pass
+    assert (path.lstat().st_mode, path.lstat().st_size) == before
+    if kind != "other database":
+        assert not (tmp_path / "x.lock").exists()
+
+
+@pytest.mark.trio
+@pytest.mark.parametrize("how", ["removed", "replaced"])
+async def test_a_store_that_went_away_acknowledges_nothing(tmp_path: Path, how: str) -> None:
+    """What would be written into a file without a name is refused, not lost."""
+    path = tmp_path / "s.db"
+    async with opened(path) as store:
+        conversation = await begun(store)
+        await store.append(offer(conversation, said("kept")))
+        path.rename(tmp_path / "away.db")
+        if how == "replaced":
+            path.write_bytes(b"")
+        with pytest.raises(StoreFailed, match="not there any more"):
+            await store.append(offer(conversation, said("lost")))
+        path.unlink(missing_ok=True)
+        (tmp_path / "away.db").rename(path)
+        await store.append(offer(conversation, said("after")))
+        assert (await whole(store, conversation)).head_seq == 2
+
+
 def test_what_is_no_database_is_let_go(tmp_path: Path) -> None:
     """Where a connection cannot be prepared, nothing of it stays open, also while its error is looked at."""
     path = tmp_path / "s.db"

@@ -1,6 +1,8 @@
 """`saf import`: files and folders of transcripts into records, and what was taken, left out, and why."""
 
+import errno
 import os
+import stat
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -23,6 +25,8 @@ from saf_client.render import one_line
 from saf_client.sync import Client
 
 DEADLINE_S = 120.0
+FILE_BYTES = 1024 * 1024 * 1024
+"""A transcript is read whole; one that is larger would cost several times its size in memory."""
 STANDARD_INPUT = Path("-")
 _SNIFFED_BYTES = 64 * 1024
 _SHOWN = 20
@@ -146,7 +150,13 @@ def _import_file(client: Client, outcome: Outcome, agent: str | None, progress: 
 def _read(path: Path) -> tuple[bytes, str]:
     if path == STANDARD_INPUT:
         return standard_input(), "standard input"
-    return path.read_bytes(), str(path.resolve())
+    with path.open("rb") as file:
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file; - reads standard input", str(path))
+        if found.st_size > FILE_BYTES:
+            raise OSError(errno.EFBIG, f"it is larger than {FILE_BYTES >> 20} MiB; split it by lines", str(path))
+        return file.read(), str(path.resolve())
 
 
 def _progress() -> Progress:
