@@ -11,6 +11,8 @@ class Limits:
 
     message_bytes: int = 48 * 1024 * 1024
     request_bytes: int = 64 * 1024 * 1024
+    request_values: int = 1_000_000
+    """JSON values in one request: each costs memory and time that its bytes do not show."""
     buffered_bytes_per_uid: int = 512 * 1024 * 1024
     """Requests half received and large answers not read yet: what one account's connections may cost together."""
     messages_per_append: int = 1000

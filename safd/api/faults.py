@@ -62,6 +62,7 @@ FAULTS: dict[type[SafError], Fault] = {
     errors.TooManyFollowers: Fault(status=429, number=-32043, title="Too many followers", retry=True),
     errors.MessagesTooMany: Fault(status=413, number=-32044, title="Too many messages in one append"),
     errors.BuffersFull: Fault(status=429, number=-32045, title="Too much waits for this account", retry=True),
+    errors.TooManyValues: Fault(status=413, number=-32047, title="Too many values"),
     errors.TooManySubscriptions: Fault(status=429, number=-32046, title="Too many subscriptions", retry=True),
     failures.DiskFull: Fault(status=507, number=-32050, title="No space left", retry=True),
     failures.StoreBusy: Fault(status=503, number=-32051, title="Store busy", retry=True),

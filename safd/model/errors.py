@@ -482,6 +482,15 @@ class BuffersFull(TooMuch):
 
 
 @attrs.define(eq=False, kw_only=True)
+class TooManyValues(TooMuch):
+    code: ClassVar[str] = "too_many_values"
+    limit: int
+
+    def __str__(self) -> str:
+        return f"The request holds more than {self.limit} JSON values. Send fewer in one, or a long list as a text."
+
+
+@attrs.define(eq=False, kw_only=True)
 class TooManySubscriptions(TooMuch):
     code: ClassVar[str] = "too_many_subscriptions"
     limit: int

@@ -208,7 +208,7 @@ class Face:
     def _protocol_error(self, error: h11.RemoteProtocolError) -> SafError:
         if error.error_status_hint == 431:  # noqa: PLR2004  a head that is too large
             return RequestTooLarge(limit_bytes=HEAD_BYTES)
-        return RequestMalformed(reason=f"not HTTP/1.1 ({error})")
+        return RequestMalformed(reason=f"not HTTP/1.1 ({str(error).partition(': ')[0]})")
 
     # --- answers
 
@@ -313,6 +313,7 @@ _PLACES = _make_places()
 def _asked(request: h11.Request, request_bytes: int) -> Asked:
     headers = dict(request.headers)
     _refuse_browsers(headers)
+    _refuse_long_head(request)
     _refuse_ambiguity(request, headers)
     path, query = _split_target(bytes(request.target))
     target, words = _find(bytes(request.method).decode("ascii", "replace"), path)
@@ -343,6 +344,13 @@ def _refuse_browsers(headers: dict[bytes, bytes]) -> None:
     host = headers.get(b"host", b"")
     if _HOST.match(host) is None:
         raise BrowserRefused(header="Host", seen=_shown(host))
+
+
+def _refuse_long_head(request: h11.Request) -> None:
+    """What came in one read is not bounded by what h11 keeps of a head that is not complete."""
+    size = len(request.method) + len(request.target) + sum(len(name) + len(value) for name, value in request.headers)
+    if size > HEAD_BYTES:
+        raise RequestTooLarge(limit_bytes=HEAD_BYTES)
 
 
 def _refuse_ambiguity(request: h11.Request, headers: dict[bytes, bytes]) -> None:

@@ -10,9 +10,10 @@ from safd.api.blocks import BLOCK_BYTES
 from safd.api.door import Given
 from safd.api.events import LiveEvent
 from safd.api.lines import Answer, Bad, Line, Request
+from safd.api.weight import refuse_too_many
 from safd.methods.context import Peer
 from safd.methods.subscription import Subscription
-from safd.model.errors import BuffersFull, RequestMalformed, SafError, TooManySubscriptions
+from safd.model.errors import BuffersFull, RequestMalformed, SafError, TooManySubscriptions, TooManyValues
 from safd.model.failures import Stopping
 from safd.principal.facts import Sender
 from safd.serve.dispatch import Failed, Outcome
@@ -23,6 +24,14 @@ from safd.serve.outgoing import PeerGone
 
 FEW_PIECES = 64
 """A result in no more pieces than these, and of no more bytes than a block, leaves at once."""
+
+
+def _parse_large(raw: bytes, values: int) -> Line:
+    try:
+        refuse_too_many(raw, values)
+    except TooManyValues as error:
+        return Bad(error, lines.NO_ID)
+    return lines.parse(raw)
 
 
 @attrs.define(eq=False)
@@ -96,7 +105,8 @@ class LineFace:
     async def _parsed(self, raw: bytes) -> Line:
         if len(raw) < THREAD_FROM_BYTES:
             return lines.parse(raw)
-        return await trio.to_thread.run_sync(lines.parse, raw, limiter=self.room.parses)
+        limit = self.room.limits.request_values
+        return await trio.to_thread.run_sync(_parse_large, raw, limit, limiter=self.room.parses)
 
     async def _request(self, request: Request, senders: frozenset[Sender]) -> None:
         if self.room.stopping:

@@ -12,6 +12,7 @@ from safd.api.blocks import BLOCK_BYTES, blocks
 from safd.api.door import Given
 from safd.api.events import LiveEvent
 from safd.api.methods import Method
+from safd.api.weight import refuse_too_many
 from safd.methods.context import Peer
 from safd.methods.subscription import Subscription
 from safd.model.errors import BuffersFull, SafError
@@ -132,7 +133,8 @@ class WebFace:
     async def _given(self, asked: Asked) -> Given:
         if len(asked.body) < THREAD_FROM_BYTES:
             return http.given(asked)
-        return await trio.to_thread.run_sync(http.given, asked, limiter=self.room.parses)
+        limit = self.room.limits.request_values
+        return await trio.to_thread.run_sync(_given_large, asked, limit, limiter=self.room.parses)
 
     async def _page(self, page: Page, asked: Asked) -> bool:
         match page:
@@ -216,6 +218,11 @@ class WebFace:
             except OSError:
                 break
         scope.cancel()
+
+
+def _given_large(asked: Asked, values: int) -> Given:
+    refuse_too_many(asked.body, values)
+    return http.given(asked)
 
 
 _dates: dict[int, list[tuple[bytes, bytes]]] = {}

@@ -216,6 +216,16 @@ async def test_all_buffers_together() -> None:
 
 
 @pytest.mark.trio
+async def test_many_values() -> None:
+    """Bytes that are millions of values are refused before they are read; the connection goes on."""
+    async with talking(FakeApp(), Limits(request_values=100_000)) as talk:
+        await talk.send(request(1, "session.hello", {"agent": [[]] * 100_000}))
+        assert code(await talk.line()) == "too_many_values"
+        await talk.send(request(2, "session.hello", {"agent": "[]," * 100_000}))
+        assert (await talk.line())["id"] == 2
+
+
+@pytest.mark.trio
 async def test_answers_that_are_not_read() -> None:
     """An account that does not read what it asked for gets no more of it, and everything again once it has read."""
     app = FakeApp(page=(json.dumps("x" * 900_000).encode(),))

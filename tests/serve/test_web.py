@@ -240,6 +240,8 @@ REFUSALS: dict[str, tuple[bytes, int, str]] = {
         413,
         "request_too_large",
     ),
+    "a long head at once": (get("/v1/principal", "X: " + "x" * 70_000), 413, "request_too_large"),
+    "a long path": (get("/" + "x" * 70_000), 413, "request_too_large"),
     "a long head": (b"GET / HTTP/1.1\r\nX: " + b"x" * 200_000, 413, "request_too_large"),
     "garbage": (bytes(range(128, 256)) * 10 + b"\r\n\r\n", 400, "request_malformed"),
     "a TLS hello": (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 400, "request_malformed"),
@@ -320,6 +322,17 @@ async def test_all_buffers_together() -> None:
         await first.send(b"{}")
         status, _, answer = await first.http()
         assert (status, json.loads(answer)["code"]) == (400, "field_missing")
+
+
+@pytest.mark.trio
+async def test_many_values() -> None:
+    """Bytes that are millions of values are refused before they are read; as one string they are nothing."""
+    async with talking(FakeApp(), Limits(request_values=100_000)) as talk:
+        await talk.send(post(APPEND, b'{"messages":[' + b"[]," * 100_000 + b"1]}"))
+        status, _, body = await talk.http()
+        assert (status, json.loads(body)["code"]) == (413, "too_many_values")
+        await talk.send(post(APPEND, b'{"messages":["' + b"[]," * 100_000 + b'"]}'))
+        assert (await talk.http())[0] == 200
 
 
 @pytest.mark.trio
