@@ -5,9 +5,10 @@ from safd.api.methods import Action
 from safd.methods import guard
 from safd.methods.context import Call
 from safd.methods.projections import Key, Warm
+from safd.model.authority import imitates_principal
 from safd.model.errors import PrincipalInRecord
 from safd.model.failures import RowUnreadable
-from safd.model.principals import BLOCK_OPENING, Principal
+from safd.model.principals import Principal
 from safd.model.projections import Repair, RepairKind
 from safd.model.turns import LIVE
 from safd.replay.project import Rendered
@@ -53,8 +54,10 @@ def _answer(asked: params.Replay, principal: Principal, warm: Warm, rendered: Re
 def _system(given: str | tuple[str, ...] | None) -> tuple[str, ...]:
     texts = (given,) if isinstance(given, str) else given or ()
     for index, text in enumerate(texts):
-        if BLOCK_OPENING in text:
+        if imitates_principal(text):
             raise PrincipalInRecord(path="system" if isinstance(given, str) else f"system[{index}]")
+    if imitates_principal(*texts):
+        raise PrincipalInRecord(path="system")
     return texts
 
 

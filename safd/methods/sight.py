@@ -5,6 +5,7 @@ from safd.api.methods import Action
 from safd.methods import guard
 from safd.methods.context import Call
 from safd.methods.events import mark_event
+from safd.model.authority import refuse_principal
 from safd.model.conversations import Conversation
 from safd.model.errors import CompactionRefused, ValueNotAllowed
 from safd.model.ids import ConversationId
@@ -35,6 +36,7 @@ async def compact(call: Call, asked: params.Compact) -> results.CompactedThrough
         raise ValueNotAllowed(path="through_seq", expected=f"1 to {found.head_seq}", seen=str(asked.through_seq))
     if not asked.summary:
         raise CompactionRefused(reason="the summary is empty, so the model would lose the past without a word")
+    refuse_principal(asked.summary, "summary")
     through = compaction_point(await _messages(call, found), asked.through_seq)
     mark = await _mark(call, asked.conversation, CompactedDraft(through_seq=through, summary=asked.summary))
     return results.CompactedThrough(mark=mark)

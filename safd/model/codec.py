@@ -12,7 +12,7 @@ from typing import TypeVar, assert_never, cast
 import orjson
 from orjson import Fragment
 
-from safd.model import spans
+from safd.model import authority, spans
 from safd.model.blocks import (
     Block,
     Image,
@@ -33,12 +33,11 @@ from safd.model.errors import (
     FieldReserved,
     FieldType,
     FieldUnknown,
-    PrincipalInRecord,
     ValueNotAllowed,
 )
 from safd.model.ids import MessageId, Seq, Uid
 from safd.model.messages import Message, Role, StoredMessage, Usage, Writer
-from safd.model.principals import BLOCK_OPENING, Posture
+from safd.model.principals import Posture
 from safd.model.spans import JsonObject, JsonValue, Span
 
 T = TypeVar("T")
@@ -137,11 +136,8 @@ def parse_block(span: Span) -> Block:
 
 def refuse_principal(message: Message, path: str) -> None:
     """Authority is never recorded: a system message may not carry the block that states it."""
-    if message.role is not Role.SYSTEM:
-        return
-    for index, block in enumerate(message.blocks):
-        if isinstance(block, Text) and BLOCK_OPENING in block.text:
-            raise PrincipalInRecord(path=f"{spans.join(path, 'blocks')}[{index}].text")
+    if message.role is Role.SYSTEM:
+        authority.refuse_principal(message.blocks, spans.join(path, "blocks"))
 
 
 def _message(span: Span, found: dict[str, Span], allowed: tuple[str, ...]) -> Message:
