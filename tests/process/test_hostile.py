@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.daemon import Daemon, Line, request, running, user_text
+from tests.daemon import Daemon, Fault, Line, request, running, user_text
 
 GENEROUS_BYTES = 800 * 1024 * 1024
 KINDS: dict[str, Callable[[socket.socket], None]] = {}
@@ -225,6 +225,17 @@ def test_refusals_have_codes(daemon: Daemon) -> None:
             assert f'"code":"{code}"'.encode() in refused.replace(b" ", b"")
             assert f'"id":{line.sent}'.encode() in refused
             assert line.call("principal.observe", {})["principal"]["uid"] == os.getuid()
+
+
+def test_a_conversation_is_small(daemon: Daemon) -> None:
+    """What is listed by the hundred is bounded by the one: a title and metadata that are not are refused by name."""
+    with daemon.connect() as line:
+        for params, path in (({"title": "x" * 1001}, "title"), ({"metadata": {"a": "x" * 65536}}, "metadata")):
+            with pytest.raises(Fault) as caught:
+                line.call("conversation.create", params)
+            assert caught.value.code == "value_not_allowed"
+            assert path in caught.value.detail
+        assert line.call("conversation.create", {"title": "x" * 1000, "metadata": {"a": "x" * 65000}})
 
 
 def test_descriptors_are_not_left_in_the_daemon(daemon: Daemon, bystander: Line) -> None:

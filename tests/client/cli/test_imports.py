@@ -456,3 +456,16 @@ def test_nothing_foreign_moves_the_terminal(saf: Saf, own: Path) -> None:
     assert done.code == 0, done.err
     assert "\x1b" not in done.out + done.err
     assert "␛[2J" in done.out
+
+
+def test_what_is_no_transcript_by_its_kind(saf: Saf, tmp_path: Path) -> None:
+    """A device without an end and a file larger than memory are refused before they are read; others go on."""
+    large, good = tmp_path / "large.jsonl", tmp_path / "good.jsonl"
+    with large.open("wb") as file:
+        file.truncate(1024 * 1024 * 1024 + 1)
+    good.write_text('{"role":"user","blocks":[]}\n', encoding="ascii")
+    done = saf("import", "/dev/zero", large, good)
+    assert done.code == 1
+    assert "no regular file" in done.err
+    assert "split it" in done.err
+    assert "1 new" in done.out
