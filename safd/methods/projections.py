@@ -140,7 +140,7 @@ class Projections:
 
     def _shrink(self) -> None:
         total = sum(warm.stored_bytes for warm in self._warm.values())
-        while total > self._limit_bytes and len(self._warm) > 1:
+        while total > self._limit_bytes and self._warm:  # the only one too: a record above the limit is not kept warm
             _, oldest = self._warm.popitem(last=False)
             total -= oldest.stored_bytes
 
